@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ddb
+
+import (
+	"encoding/base64"
+	"slices"
+	"unicode/utf8"
+)
+
+// MaxNesting is the number of levels an attribute may have: a scalar at the
+// top is at level 1, so 31 documents may enclose one.
+const MaxNesting = 32
+
+// ValueProblem says why a value that is well-formed JSON is not a DynamoDB
+// value.
+type ValueProblem uint8
+
+// What can be wrong with a value.
+const (
+	EmptyValue     ValueProblem = iota + 1 // no type descriptor
+	SeveralTypes                           // more than one
+	BadNumber                              // Number says which
+	EmptySet                               // Kind says which
+	DuplicateInSet                         // Members as sent, Kind
+	NullIsFalse                            // {"NULL": false}
+	TooDeep                                // more than MaxNesting levels
+	EmptyName                              // an attribute without a name
+)
+
+// ValueError reports the first value of a document that breaks a rule of the
+// data model: the wire's ValidationException, worded by server/api.
+type ValueError struct {
+	Problem ValueProblem
+	Kind    Kind         // of the set
+	Members []string     // of the set, as sent (BS in base64)
+	Number  *NumberError // for BadNumber
+}
+
+func (e *ValueError) Error() string {
+	switch e.Problem {
+	case EmptyValue:
+		return "value has no type"
+	case SeveralTypes:
+		return "value has more than one type"
+	case BadNumber:
+		return e.Number.Error()
+	case EmptySet:
+		return e.Kind.String() + " is empty"
+	case DuplicateInSet:
+		return e.Kind.String() + " holds a member twice"
+	case NullIsFalse:
+		return "NULL must be true"
+	case TooDeep:
+		return "value is nested more than 32 levels deep"
+	}
+	return "attribute name is empty"
+}
+
+func (e *ValueError) Unwrap() error {
+	if e.Number == nil {
+		return nil
+	}
+	return e.Number
+}
+
+// ParseItem reads one item in DynamoDB JSON, {"name":{"S":"…"},…}, and nothing
+// behind it. Errors are *SyntaxError or *ValueError.
+func ParseItem(json []byte) (Item, error) {
+	s := NewScanner(json)
+	it, bad, err := ScanItem(s)
+	if err == nil {
+		err = s.End()
+	}
+	return it, firstError(err, bad)
+}
+
+// ParseValue reads one value in DynamoDB JSON, {"S":"…"}. Errors as ParseItem.
+func ParseValue(json []byte) (Value, error) {
+	s := NewScanner(json)
+	v, bad, err := ScanValue(s)
+	if err == nil {
+		err = s.End()
+	}
+	return v, firstError(err, bad)
+}
+
+func firstError(err error, bad *ValueError) error {
+	if err == nil && bad != nil {
+		return bad
+	}
+	return err
+}
+
+// ScanItem reads one item from s. A document of the right JSON types is read
+// to its end: bad is the first value in it that breaks a rule of the model, and
+// then the item is not to be used. A member given twice counts once, the last.
+func ScanItem(s *Scanner) (it Item, bad *ValueError, err error) {
+	p := parser{s: s}
+	it, err = p.item(1)
+	return it, p.bad, err
+}
+
+// ScanValue reads one value; results as ScanItem.
+func ScanValue(s *Scanner) (v Value, bad *ValueError, err error) {
+	p := parser{s: s}
+	v, err = p.value(1)
+	return v, p.bad, err
+}
+
+type parser struct {
+	s   *Scanner
+	bad *ValueError
+}
+
+func (p *parser) fault(e *ValueError) {
+	if p.bad == nil {
+		p.bad = e
+	}
+}
+
+const (
+	parameterizedCast = "class sun.reflect.generics.reflectiveObjects.ParameterizedTypeImpl cannot be cast to class java.lang.Class " +
+		"(sun.reflect.generics.reflectiveObjects.ParameterizedTypeImpl and java.lang.Class are in module java.base of loader 'bootstrap')"
+	attributeValue = "com.amazonaws.dynamodb.v20120810.AttributeValue"
+)
+
+// item reads an attribute map whose values are at the given level.
+func (p *parser) item(level int) (Item, error) {
+	t, err := p.s.Peek()
+	if err != nil {
+		return nil, err
+	}
+	switch t {
+	case TokenObject:
+	case TokenArray:
+		return nil, p.s.Fail("Unrecognized collection type java.util.Map<java.lang.String, " + attributeValue + ">")
+	case TokenEnd:
+		return nil, p.s.Fail("")
+	default:
+		if level > 1 {
+			return nil, p.s.Fail("Unexpected field type")
+		}
+		return nil, p.s.Fail(parameterizedCast)
+	}
+	if err := p.s.Open(TokenObject); err != nil {
+		return nil, err
+	}
+	it := Item{}
+	for first := true; ; first = false {
+		key, ok, err := p.s.NextKey(first)
+		if err != nil || !ok {
+			return it, err
+		}
+		if len(key) == 0 {
+			// At the top an empty name beats depth (service.md 7.11).
+			if level == 1 && p.bad != nil && p.bad.Problem == TooDeep {
+				p.bad = nil
+			}
+			p.fault(&ValueError{Problem: EmptyName})
+		}
+		name := string(key)
+		v, err := p.value(level)
+		if err != nil {
+			return nil, err
+		}
+		it[name] = v
+	}
+}
+
+func (p *parser) value(level int) (Value, error) {
+	t, err := p.s.Peek()
+	switch {
+	case err != nil:
+		return Value{}, err
+	case t == TokenEnd:
+		return Value{}, p.s.Fail("")
+	case t == TokenArray:
+		return Value{}, p.s.Fail("Unrecognized collection type class " + attributeValue)
+	case t == TokenNull:
+		p.fault(&ValueError{Problem: EmptyValue})
+		return Value{}, p.s.Literal()
+	case t != TokenObject:
+		return Value{}, p.s.Fail("Unexpected value type in payload")
+	}
+	if level > MaxNesting {
+		p.fault(&ValueError{Problem: TooDeep})
+		return Value{}, p.s.Skip()
+	}
+	if err := p.s.Open(TokenObject); err != nil {
+		return Value{}, err
+	}
+	var v Value
+	types := 0
+	for first := true; ; first = false {
+		key, ok, err := p.s.NextKey(first)
+		if err != nil {
+			return Value{}, err
+		}
+		if !ok {
+			break
+		}
+		kind, known := ParseKind(string(key))
+		t, err := p.s.Peek()
+		if err != nil {
+			return Value{}, err
+		}
+		if !known || t == TokenNull {
+			if err := p.s.Skip(); err != nil {
+				return Value{}, err
+			}
+			continue
+		}
+		types++
+		if v, err = p.payload(kind, level); err != nil {
+			return Value{}, err
+		}
+	}
+	switch {
+	case types == 0:
+		p.fault(&ValueError{Problem: EmptyValue})
+	case types > 1:
+		p.fault(&ValueError{Problem: SeveralTypes})
+	}
+	return v, nil
+}
+
+func (p *parser) payload(kind Kind, level int) (Value, error) {
+	switch kind {
+	case KindS:
+		s, err := p.s.Text()
+		return String(s), err
+	case KindN:
+		s, err := p.number()
+		return Value{kind: KindN, s: s}, err
+	case KindB:
+		b, err := p.s.Blob()
+		return Binary(b), err
+	case KindBOOL:
+		b, err := p.s.Bool()
+		return Bool(b), err
+	case KindNULL:
+		b, err := p.s.Bool()
+		if err == nil && !b {
+			p.fault(&ValueError{Problem: NullIsFalse})
+		}
+		return Null(), err
+	case KindM:
+		m, err := p.item(level + 1)
+		return Map(m), err
+	case KindL:
+		return p.list(level + 1)
+	}
+	return p.set(kind)
+}
+
+func (p *parser) number() (string, error) {
+	text, err := p.s.text()
+	if err != nil {
+		return "", err
+	}
+	n, err := ParseNumber(string(text))
+	if err != nil {
+		p.fault(&ValueError{Problem: BadNumber, Number: err.(*NumberError)})
+		return "0", nil
+	}
+	return n.String(), nil
+}
+
+func (p *parser) openList() error {
+	t, err := p.s.Peek()
+	switch {
+	case err != nil:
+		return err
+	case t == TokenArray:
+		return p.s.Open(TokenArray)
+	case t == TokenEnd:
+		return p.s.Fail("")
+	case t == TokenObject:
+		return p.s.Fail("Start of structure or map found where not expected")
+	}
+	return p.s.Fail("Unexpected field type")
+}
+
+func (p *parser) list(level int) (Value, error) {
+	if err := p.openList(); err != nil {
+		return Value{}, err
+	}
+	elems := []Value{}
+	for first := true; ; first = false {
+		ok, err := p.s.NextElement(first)
+		if err != nil {
+			return Value{}, err
+		}
+		if !ok {
+			return List(elems...), nil
+		}
+		v, err := p.value(level)
+		if err != nil {
+			return Value{}, err
+		}
+		elems = append(elems, v)
+	}
+}
+
+func (p *parser) set(kind Kind) (Value, error) {
+	if err := p.openList(); err != nil {
+		return Value{}, err
+	}
+	var members []string // canonical, in the order sent
+	for first := true; ; first = false {
+		ok, err := p.s.NextElement(first)
+		if err != nil {
+			return Value{}, err
+		}
+		if !ok {
+			break
+		}
+		var m string
+		switch kind {
+		case KindSS:
+			m, err = p.s.Text()
+		case KindNS:
+			m, err = p.number()
+		default:
+			var b []byte
+			b, err = p.s.Blob()
+			m = string(b)
+		}
+		if err != nil {
+			return Value{}, err
+		}
+		members = append(members, m)
+	}
+	if len(members) == 0 {
+		p.fault(&ValueError{Problem: EmptySet, Kind: kind})
+	}
+	sent := slices.Clone(members)
+	v := NewSet(kind, members)
+	if len(v.Set()) < len(sent) {
+		if kind == KindBS {
+			for i, m := range sent {
+				sent[i] = base64.StdEncoding.EncodeToString([]byte(m))
+			}
+		}
+		p.fault(&ValueError{Problem: DuplicateInSet, Kind: kind, Members: sent})
+	}
+	return v, nil
+}
+
+// AppendItem appends the canonical DynamoDB JSON of it: compact, members
+// sorted by their UTF-8 bytes, sets sorted, numbers in plain digits, strings
+// escaped as backup.md 2.4 rule 5 says. Equal items give equal bytes.
+func AppendItem(dst []byte, it Item) []byte {
+	var few [16]string
+	dst = append(dst, '{')
+	for i, name := range it.names(few[:0]) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = AppendString(dst, name)
+		dst = append(dst, ':')
+		dst = AppendValue(dst, it[name])
+	}
+	return append(dst, '}')
+}
+
+// AppendValue appends the canonical DynamoDB JSON of v, {"S":"…"}.
+func AppendValue(dst []byte, v Value) []byte {
+	dst = append(dst, '{', '"')
+	dst = append(dst, v.kind.String()...)
+	dst = append(dst, '"', ':')
+	switch v.kind {
+	case KindS, KindN, KindB:
+		dst = appendScalar(dst, v.kind, v.s)
+	case KindBOOL:
+		if v.b {
+			dst = append(dst, "true"...)
+		} else {
+			dst = append(dst, "false"...)
+		}
+	case KindNULL:
+		dst = append(dst, "true"...)
+	case KindM:
+		dst = AppendItem(dst, v.Map())
+	case KindL:
+		dst = append(dst, '[')
+		for i, e := range v.List() {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = AppendValue(dst, e)
+		}
+		dst = append(dst, ']')
+	default:
+		dst = append(dst, '[')
+		for i, m := range v.Set() {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendScalar(dst, v.kind.Element(), m)
+		}
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+func appendScalar(dst []byte, k Kind, s string) []byte {
+	switch k {
+	case KindN:
+		dst = append(dst, '"')
+		dst = append(dst, s...)
+		return append(dst, '"')
+	case KindB:
+		dst = append(dst, '"')
+		dst = base64.StdEncoding.AppendEncode(dst, []byte(s))
+		return append(dst, '"')
+	}
+	return AppendString(dst, s)
+}
+
+// AppendString appends s as a JSON string with the fewest escapes JSON allows
+// (backup.md 2.4 rule 5). Invalid UTF-8 becomes U+FFFD.
+func AppendString(dst []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && n == 1 {
+				dst = append(dst, s[from:i]...)
+				dst = append(dst, "\uFFFD"...)
+				from = i + 1
+			}
+			i += n
+			continue
+		}
+		if c >= ' ' && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\b':
+			dst = append(dst, '\\', 'b')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\f':
+			dst = append(dst, '\\', 'f')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		}
+		i++
+		from = i
+	}
+	return append(append(dst, s[from:]...), '"')
+}
