@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The errors an engine may return, each perhaps wrapped, beside those that
+// Decide, change and check return and the context's own.
+var (
+	ErrTableNotFound = errors.New("no such table")
+	ErrTableExists   = errors.New("table exists") // see *TableExists
+	ErrTooManyTables = errors.New("too many tables")
+	ErrStale         = errors.New("table definition is out of date")
+	ErrReplayed      = errors.New("request was carried out before")
+	ErrTokenMismatch = errors.New("token was used with another request")
+	ErrClaimed       = errors.New("work is owned by somebody else")
+	ErrNoWork        = errors.New("nothing to do")
+	ErrClosed        = errors.New("engine is closed")
+	// ErrUnavailable: the engine could not do it now (disk full, I/O error,
+	// database gone). Nothing of the call was kept; it may be tried again.
+	ErrUnavailable = errors.New("storage is unavailable")
+	// ErrCorrupt: what is stored contradicts itself.
+	ErrCorrupt = errors.New("storage is corrupt")
+	// ErrLocked: another process holds the database; see *Locked.
+	ErrLocked = errors.New("database is in use")
+	// ErrInvalid: the caller broke the contract (found by Checked).
+	ErrInvalid = errors.New("invalid call")
+)
+
+// TableExists is an ErrTableExists with the table that is there.
+type TableExists struct{ Table *Table }
+
+func (e *TableExists) Error() string { return fmt.Sprintf("table %q exists", e.Table.Name()) }
+
+// Unwrap returns ErrTableExists.
+func (e *TableExists) Unwrap() error { return ErrTableExists }
+
+// Cancelled is what WriteAll returns when at least one Decide refused: nothing
+// was written. Reasons has one element per Write, nil where it agreed.
+type Cancelled struct{ Reasons []error }
+
+func (e *Cancelled) Error() string {
+	for i, r := range e.Reasons {
+		if r != nil {
+			return fmt.Sprintf("write %d of %d refused: %v", i+1, len(e.Reasons), r)
+		}
+	}
+	return "cancelled"
+}
+
+// Locked is an ErrLocked that names who holds the database.
+type Locked struct {
+	Path   string // of the lock file
+	Holder string // what the lock file says: process id, host, since when
+}
+
+func (e *Locked) Error() string {
+	return fmt.Sprintf("database is in use by %s (lock file %s)", e.Holder, e.Path)
+}
+
+// Unwrap returns ErrLocked.
+func (e *Locked) Unwrap() error { return ErrLocked }
