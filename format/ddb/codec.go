@@ -4,8 +4,9 @@ package ddb
 
 import (
 	"encoding/base64"
+	"errors"
+	"math/bits"
 	"slices"
-	"unicode/utf8"
 )
 
 // MaxNesting is the number of levels an attribute may have: a scalar at the
@@ -109,14 +110,27 @@ func ScanValue(s *Scanner) (v Value, bad *ValueError, err error) {
 }
 
 type parser struct {
-	s   *Scanner
-	bad *ValueError
+	s       *Scanner
+	bad     *ValueError
+	topName bool // an attribute of the item itself has no name
 }
 
+// fault keeps the first fault. Only among these three the order is another: an
+// empty name at the top beats depth, which beats an empty name further down.
 func (p *parser) fault(e *ValueError) {
-	if p.bad == nil {
+	if p.bad == nil || (e.Problem == TooDeep && p.bad.Problem == EmptyName && !p.topName) {
 		p.bad = e
 	}
+}
+
+func (p *parser) emptyName(level int) {
+	if level == 1 {
+		p.topName = true
+		if p.bad != nil && p.bad.Problem == TooDeep {
+			p.bad = nil
+		}
+	}
+	p.fault(&ValueError{Problem: EmptyName})
 }
 
 const (
@@ -153,11 +167,7 @@ func (p *parser) item(level int) (Item, error) {
 			return it, err
 		}
 		if len(key) == 0 {
-			// At the top an empty name beats depth (service.md 7.11).
-			if level == 1 && p.bad != nil && p.bad.Problem == TooDeep {
-				p.bad = nil
-			}
-			p.fault(&ValueError{Problem: EmptyName})
+			p.emptyName(level)
 		}
 		name := string(key)
 		v, err := p.value(level)
@@ -191,7 +201,7 @@ func (p *parser) value(level int) (Value, error) {
 		return Value{}, err
 	}
 	var v Value
-	types := 0
+	var types uint16 // one bit a kind: a member given twice is still one type
 	for first := true; ; first = false {
 		key, ok, err := p.s.NextKey(first)
 		if err != nil {
@@ -211,15 +221,15 @@ func (p *parser) value(level int) (Value, error) {
 			}
 			continue
 		}
-		types++
+		types |= 1 << kind
 		if v, err = p.payload(kind, level); err != nil {
 			return Value{}, err
 		}
 	}
-	switch {
-	case types == 0:
+	switch n := bits.OnesCount16(types); {
+	case n == 0:
 		p.fault(&ValueError{Problem: EmptyValue})
-	case types > 1:
+	case n > 1:
 		p.fault(&ValueError{Problem: SeveralTypes})
 	}
 	return v, nil
@@ -259,12 +269,19 @@ func (p *parser) number() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	n, err := ParseNumber(string(text))
+	s := string(text)
+	n, err := ParseNumber(s)
 	if err != nil {
-		p.fault(&ValueError{Problem: BadNumber, Number: err.(*NumberError)})
+		fault := &ValueError{Problem: BadNumber}
+		errors.As(err, &fault.Number)
+		p.fault(fault)
 		return "0", nil
 	}
-	return n.String(), nil
+	var buf [maxPlain]byte
+	if plain := n.AppendPlain(buf[:0]); string(plain) != s {
+		return string(plain), nil
+	}
+	return s, nil
 }
 
 func (p *parser) openList() error {
@@ -335,6 +352,9 @@ func (p *parser) set(kind Kind) (Value, error) {
 	if len(members) == 0 {
 		p.fault(&ValueError{Problem: EmptySet, Kind: kind})
 	}
+	if ascending(members) { // as this program writes them
+		return Value{kind: kind, x: members}, nil
+	}
 	sent := slices.Clone(members)
 	v := NewSet(kind, members)
 	if len(v.Set()) < len(sent) {
@@ -348,118 +368,11 @@ func (p *parser) set(kind Kind) (Value, error) {
 	return v, nil
 }
 
-// AppendItem appends the canonical DynamoDB JSON of it: compact, members
-// sorted by their UTF-8 bytes, sets sorted, numbers in plain digits, strings
-// escaped as backup.md 2.4 rule 5 says. Equal items give equal bytes.
-func AppendItem(dst []byte, it Item) []byte {
-	var few [16]string
-	dst = append(dst, '{')
-	for i, name := range it.names(few[:0]) {
-		if i > 0 {
-			dst = append(dst, ',')
+func ascending(s []string) bool {
+	for i := 1; i < len(s); i++ {
+		if s[i-1] >= s[i] {
+			return false
 		}
-		dst = AppendString(dst, name)
-		dst = append(dst, ':')
-		dst = AppendValue(dst, it[name])
 	}
-	return append(dst, '}')
-}
-
-// AppendValue appends the canonical DynamoDB JSON of v, {"S":"…"}.
-func AppendValue(dst []byte, v Value) []byte {
-	dst = append(dst, '{', '"')
-	dst = append(dst, v.kind.String()...)
-	dst = append(dst, '"', ':')
-	switch v.kind {
-	case KindS, KindN, KindB:
-		dst = appendScalar(dst, v.kind, v.s)
-	case KindBOOL:
-		if v.b {
-			dst = append(dst, "true"...)
-		} else {
-			dst = append(dst, "false"...)
-		}
-	case KindNULL:
-		dst = append(dst, "true"...)
-	case KindM:
-		dst = AppendItem(dst, v.Map())
-	case KindL:
-		dst = append(dst, '[')
-		for i, e := range v.List() {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = AppendValue(dst, e)
-		}
-		dst = append(dst, ']')
-	default:
-		dst = append(dst, '[')
-		for i, m := range v.Set() {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = appendScalar(dst, v.kind.Element(), m)
-		}
-		dst = append(dst, ']')
-	}
-	return append(dst, '}')
-}
-
-func appendScalar(dst []byte, k Kind, s string) []byte {
-	switch k {
-	case KindN:
-		dst = append(dst, '"')
-		dst = append(dst, s...)
-		return append(dst, '"')
-	case KindB:
-		dst = append(dst, '"')
-		dst = base64.StdEncoding.AppendEncode(dst, []byte(s))
-		return append(dst, '"')
-	}
-	return AppendString(dst, s)
-}
-
-// AppendString appends s as a JSON string with the fewest escapes JSON allows
-// (backup.md 2.4 rule 5). Invalid UTF-8 becomes U+FFFD.
-func AppendString(dst []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	from := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && n == 1 {
-				dst = append(dst, s[from:i]...)
-				dst = append(dst, "\uFFFD"...)
-				from = i + 1
-			}
-			i += n
-			continue
-		}
-		if c >= ' ' && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		dst = append(dst, s[from:i]...)
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\b':
-			dst = append(dst, '\\', 'b')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\f':
-			dst = append(dst, '\\', 'f')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		default:
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-		i++
-		from = i
-	}
-	return append(append(dst, s[from:]...), '"')
+	return true
 }

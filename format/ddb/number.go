@@ -5,9 +5,9 @@ package ddb
 import (
 	"fmt"
 	"math"
+	"math/big"
+	"strconv"
 	"strings"
-
-	"github.com/cockroachdb/apd/v3"
 )
 
 // Limits of a DynamoDB number (service.md 7.2; AWS "Supported data types").
@@ -15,6 +15,7 @@ const (
 	MaxDigits = 38  // significant decimal digits
 	maxExp    = 126 // 9.99..E+125 is 0.999..E+126
 	minExp    = -129
+	maxPlain  = 170 // bytes of the plain form: -0. and 129 zeros before 38 digits
 )
 
 // Number is an exact decimal of at most 38 significant digits and a magnitude
@@ -167,31 +168,8 @@ func parseExponent(s string) (int64, bool) {
 	if s == "" {
 		return 0, true
 	}
-	s = s[1:]
-	neg := false
-	if s != "" && (s[0] == '+' || s[0] == '-') {
-		neg = s[0] == '-'
-		s = s[1:]
-	}
-	if s == "" {
-		return 0, false
-	}
-	var e int64
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		d := int64(c - '0')
-		if e > (math.MaxInt64-d)/10 {
-			return 0, false
-		}
-		e = e*10 + d
-	}
-	if neg {
-		e = -e
-	}
-	return e, true
+	e, err := strconv.ParseInt(s[1:], 10, 64)
+	return e, err == nil
 }
 
 func satAdd(a, b int64) int64 {
@@ -205,13 +183,7 @@ func satAdd(a, b int64) int64 {
 }
 
 // NumberFromInt returns i as a Number.
-func NumberFromInt(i int64) Number {
-	n, err := ParseNumber(fmt.Sprint(i))
-	if err != nil { // 19 digits always fit
-		panic(err)
-	}
-	return n
-}
+func NumberFromInt(i int64) Number { return mustNumber(strconv.FormatInt(i, 10)) }
 
 // IsZero reports whether n is 0.
 func (n Number) IsZero() bool { return n.digits == "" }
@@ -256,30 +228,40 @@ func (n Number) sign() int {
 
 // Add returns n + o, exactly; the error is a *NumberError when the sum needs
 // more than 38 digits or leaves the range.
-func (n Number) Add(o Number) (Number, error) { return n.combine(o, apd.BaseContext.Add) }
+func (n Number) Add(o Number) (Number, error) {
+	switch {
+	case o.IsZero():
+		return n, nil
+	case n.IsZero():
+		return o, nil
+	}
+	unit := min(n.exp-len(n.digits), o.exp-len(o.digits)) // both are multiples of 10^unit
+	sum := n.scaled(unit)
+	sum.Add(sum, o.scaled(unit))
+	if sum.Sign() == 0 { // a written zero is range-checked by its exponent, this one is not
+		return Number{}, nil
+	}
+	return ParseNumber(sum.String() + "e" + strconv.Itoa(unit))
+}
 
 // Sub returns n - o, exactly; errors as Add.
-func (n Number) Sub(o Number) (Number, error) { return n.combine(o, apd.BaseContext.Sub) }
+func (n Number) Sub(o Number) (Number, error) {
+	o.neg = !o.neg && !o.IsZero()
+	return n.Add(o)
+}
 
-func (n Number) combine(o Number, op func(d, x, y *apd.Decimal) (apd.Condition, error)) (Number, error) {
-	var d, x, y apd.Decimal
-	for _, p := range []struct {
-		d *apd.Decimal
-		n Number
-	}{{&x, n}, {&y, o}} {
-		if _, _, err := p.d.SetString(p.n.Scientific()); err != nil {
-			return Number{}, fmt.Errorf("decimal %s: %w", p.n.Scientific(), err)
-		}
+// scaled returns n / 10^unit, which must be an integer: at most 293 digits.
+func (n Number) scaled(unit int) *big.Int {
+	text := appendZeros([]byte(n.digits), n.exp-len(n.digits)-unit)
+	i, _ := new(big.Int).SetString(string(text), 10)
+	if n.neg {
+		i.Neg(i)
 	}
-	// Precision 0 of the base context means: do not round.
-	if _, err := op(&d, &x, &y); err != nil {
-		return Number{}, fmt.Errorf("decimal arithmetic: %w", err)
-	}
-	return ParseNumber(d.Text('E'))
+	return i
 }
 
 // String returns the plain form, the canonical one: no exponent, no leading
-// or trailing zeros, up to 168 characters.
+// or trailing zeros, up to 170 characters.
 func (n Number) String() string { return string(n.AppendPlain(nil)) }
 
 // AppendPlain appends String to dst.

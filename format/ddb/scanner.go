@@ -434,11 +434,8 @@ func (s *Scanner) Blob() ([]byte, error) {
 	if len(text)%4 != 0 {
 		return nil, s.Fail("Base64 encoded length is expected a multiple of 4 bytes but found: " + strconv.Itoa(len(text)))
 	}
-	if bytes.ContainsAny(text, "\r\n") { // the decoder would skip them
-		return nil, s.Fail("Invalid Base64 character")
-	}
 	out, err := base64.StdEncoding.Strict().AppendDecode(nil, text)
-	if err != nil {
+	if err != nil || bytes.ContainsAny(text, "\r\n") { // line ends, the decoder skips
 		return nil, s.Fail("Invalid last non-pad Base64 character dectected")
 	}
 	return out, nil
@@ -454,6 +451,8 @@ func (s *Scanner) unexpected(t Token, target string) error {
 		return s.Fail("TRUE_VALUE cannot be converted to " + target)
 	case TokenFalse:
 		return s.Fail("FALSE_VALUE cannot be converted to " + target)
+	case TokenNull:
+		return s.Fail("NULL_VALUE cannot be converted to " + target)
 	case TokenString:
 		return s.Fail("STRING_VALUE cannot be converted to " + target)
 	case TokenNumber:

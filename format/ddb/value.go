@@ -267,6 +267,6 @@ func (it Item) names(dst []string) []string {
 	for name := range it {
 		dst = append(dst, name)
 	}
-	slices.SortFunc(dst, strings.Compare)
+	slices.Sort(dst)
 	return dst
 }
