@@ -157,9 +157,7 @@ func (p *parser) item(level int) (Item, error) {
 		}
 		return nil, p.s.Fail(parameterizedCast)
 	}
-	if err := p.s.Open(TokenObject); err != nil {
-		return nil, err
-	}
+	p.s.pos++ // the brace just seen
 	it := Item{}
 	for first := true; ; first = false {
 		key, ok, err := p.s.NextKey(first)
@@ -197,9 +195,7 @@ func (p *parser) value(level int) (Value, error) {
 		p.fault(&ValueError{Problem: TooDeep})
 		return Value{}, p.s.Skip()
 	}
-	if err := p.s.Open(TokenObject); err != nil {
-		return Value{}, err
-	}
+	p.s.pos++ // the brace just seen
 	var v Value
 	var types uint16 // one bit a kind: a member given twice is still one type
 	for first := true; ; first = false {
@@ -290,7 +286,8 @@ func (p *parser) openList() error {
 	case err != nil:
 		return err
 	case t == TokenArray:
-		return p.s.Open(TokenArray)
+		p.s.pos++
+		return nil
 	case t == TokenEnd:
 		return p.s.Fail("")
 	case t == TokenObject:

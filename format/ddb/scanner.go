@@ -5,7 +5,6 @@ package ddb
 import (
 	"bytes"
 	"encoding/base64"
-	"errors"
 	"math"
 	"strconv"
 	"unicode/utf16"
@@ -405,10 +404,7 @@ func (s *Scanner) Int(name string) (int64, error) {
 	if i, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
 		return i, nil
 	}
-	f, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return 0, s.Fail("")
-	}
+	f, _ := strconv.ParseFloat(string(raw), 64) // out of range: infinite
 	switch {
 	case f >= math.MaxInt64:
 		return math.MaxInt64, nil

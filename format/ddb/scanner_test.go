@@ -41,7 +41,7 @@ var (
 	documents = []string{
 		`{}`, `[]`, `""`, `0`, `-0`, `10`, `1.5`, `1e5`, `1E+5`, `-0.0e-0`, `true`, `false`, `null`, " \t\r\n1 \n",
 		`{"a":1,"b":[true,null,{"c":[]}]}`, ` { "a" : [ 1 , 2 ] , "b" : { } } `, `[[],[[]],{}]`, `{"a":1,"a":2}`, `{"":""}`,
-		`"\"\\\/\b\f\n\r\t\u0041\u00e9\ud83d\ude00"`, `"é😀` + "\u2028\x7f" + `"`, `[1,"a",false]`,
+		`"\"\\\/\b\f\n\r\t\u0041\u00e9\u00E9\ud83d\uDE00"`, `"é😀` + "\u2028\x7f" + `"`, `[1,"a",false]`,
 		strings.Repeat("[", 500) + strings.Repeat("]", 500),
 	}
 	malformed = []string{
