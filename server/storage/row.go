@@ -42,17 +42,38 @@ type Entry struct {
 	Size  int    // bytes of the projected attributes, for page limits and capacity
 }
 
-// BadKeyReason says why an attribute cannot be the key of an index.
+// BadKeyReason says why an attribute cannot be the key of an index or a table.
 type BadKeyReason uint8
 
-// What can be wrong with an index key attribute that is present.
+// What can be wrong with a key attribute. An index misses no attribute, it
+// leaves the item out.
 const (
 	WrongType BadKeyReason = iota + 1
 	EmptyKey
 	HashTooLong    // more than 2,048 bytes
 	RangeTooLong   // more than 1,024 bytes in all
 	EncodedTooLong // within the limits, but its encoding is not (too many NULs in a composite key)
+	Missing        // of a table only
 )
+
+// String describes the reason in a few words.
+func (r BadKeyReason) String() string {
+	switch r {
+	case WrongType:
+		return "wrong type"
+	case EmptyKey:
+		return "empty"
+	case HashTooLong:
+		return "hash key longer than 2048 bytes"
+	case RangeTooLong:
+		return "range key longer than 1024 bytes"
+	case EncodedTooLong:
+		return "encoded range key longer than 1048 bytes"
+	case Missing:
+		return "missing"
+	}
+	return "unknown"
+}
 
 // BadKey names an attribute that keeps an item out of an index.
 type BadKey struct {

@@ -52,6 +52,8 @@ type Index struct {
 	Hash       []KeyAttr // one to four; a local index has the table's
 	Range      []KeyAttr // up to four, in schema order
 	Projection ddb.Projection
+
+	projected []string // attributes an entry stands for, nil for all
 }
 
 // Table is one version of a table's definition. It is immutable and shared.
@@ -93,6 +95,9 @@ func NewTable(t Table, ids []IndexID) (*Table, error) {
 			ID: ids[i], Name: d.IndexName, Local: i >= len(def.GlobalSecondaryIndexes),
 			Hash: hash, Range: rng, Projection: d.Projection,
 		})
+	}
+	for _, ix := range t.Indexes {
+		ix.projected = ix.projectedNames(&t)
 	}
 	return &t, nil
 }

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/extenddb/extenddb/format/ddb"
+	"github.com/extenddb/extenddb/server/storage/keyenc"
+)
+
+// Derive says what becomes of an item: its row and the entries of its table's
+// indexes. It is the only place that knows. The error is a *KeyError of the
+// table's own key; trouble with index keys is listed in Next.Bad.
+//
+// An item is in an index when it carries every key attribute of it with the
+// right type, not empty and within the limits.
+func Derive(t *Table, it ddb.Item) (*Next, error) {
+	k, err := t.KeyOf(it)
+	if err != nil {
+		return nil, err
+	}
+	n := &Next{Item: ddb.AppendItem(nil, it), Size: it.Size()}
+	if it.HasLongNumber() {
+		n.Flags |= FlagLongNumber
+	}
+	for _, ix := range t.Indexes {
+		p, s, bad, ok := ix.entryKey(it, k)
+		n.Bad = append(n.Bad, bad...)
+		if ok {
+			n.Entries = append(n.Entries, Entry{Index: ix.ID, P: p, S: s, Size: ix.size(it, n.Size)})
+		}
+	}
+	slices.SortStableFunc(n.Bad, func(a, b BadKey) int { return cmp.Compare(a.Index.Name, b.Index.Name) })
+	return n, nil
+}
+
+// entryKey encodes the position in the index of an item whose table key is k;
+// not ok when it has none. Attributes that are missing are no fault.
+func (ix *Index) entryKey(it ddb.Item, k Key) (p, s []byte, bad []BadKey, ok bool) {
+	var hash []ddb.Value
+	whole := true
+	if !ix.Local { // the hash key of a local index is the table's: k
+		hash, whole = ix.values(it, ix.Hash, MaxHashKey, HashTooLong, &bad)
+	}
+	rng, all := ix.values(it, ix.Range, MaxRangeKey, RangeTooLong, &bad)
+	if !whole || !all || len(bad) > 0 {
+		return nil, nil, bad, false
+	}
+	s, err := keyenc.Sort(rng)
+	if err != nil {
+		return nil, nil, ix.all(ix.Range, EncodedTooLong), false
+	}
+	if ix.Local {
+		return k.PK, s, nil, true
+	}
+	return keyenc.Hash(hash), s, nil, true
+}
+
+// values collects the key attributes of one role. It adds what is wrong with
+// them to bad; whole tells that none is missing.
+func (ix *Index) values(it ddb.Item, attrs []KeyAttr, limit int, tooLong BadKeyReason, bad *[]BadKey) (vals []ddb.Value, whole bool) {
+	size, present := 0, make([]KeyAttr, 0, len(attrs))
+	for _, a := range attrs {
+		v, found := it[a.Name]
+		switch {
+		case !found:
+			continue
+		case v.Kind() != a.Kind:
+			*bad = append(*bad, BadKey{ix, a, WrongType})
+			continue
+		case v.Size() == 0:
+			*bad = append(*bad, BadKey{ix, a, EmptyKey})
+			continue
+		}
+		size += v.Size()
+		vals, present = append(vals, v), append(present, a)
+	}
+	if size > limit { // whichever of them a write changed is to blame
+		*bad = append(*bad, ix.all(present, tooLong)...)
+	}
+	return vals, len(vals) == len(attrs)
+}
+
+func (ix *Index) all(attrs []KeyAttr, reason BadKeyReason) []BadKey {
+	bad := make([]BadKey, len(attrs))
+	for i, a := range attrs {
+		bad[i] = BadKey{ix, a, reason}
+	}
+	return bad
+}
+
+// size is what an entry counts: the projected attributes of the item, of which
+// whole is the size.
+func (ix *Index) size(it ddb.Item, whole int) int {
+	if ix.projected == nil {
+		return whole
+	}
+	n := 0
+	for _, name := range ix.projected {
+		if v, ok := it[name]; ok {
+			n += len(name) + v.Size()
+		}
+	}
+	return n
+}
+
+// Project returns what a read of the index sees of an item of table t: table
+// keys, index keys and the projected attributes. The result shares the values;
+// it is it itself when the index projects all attributes.
+func (ix *Index) Project(t *Table, it ddb.Item) ddb.Item {
+	if ix.projected == nil {
+		return it
+	}
+	out := make(ddb.Item, len(ix.projected))
+	for _, name := range ix.projected {
+		if v, ok := it[name]; ok {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// projectedNames lists the attributes the index carries, each once; nil for
+// all of them.
+func (ix *Index) projectedNames(t *Table) []string {
+	if ix.Projection.ProjectionType == ddb.ProjectAll {
+		return nil
+	}
+	var names []string
+	for _, a := range ix.KeyAttrs(t) {
+		names = append(names, a.Name)
+	}
+	for _, name := range ix.Projection.NonKeyAttributes {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
