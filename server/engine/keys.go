@@ -3,26 +3,19 @@
 package engine
 
 import (
+	"errors"
+
 	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/api"
 	"github.com/extenddb/extenddb/server/storage"
-)
-
-// Limits of items and keys, in bytes as the service counts them.
-const (
-	maxItemSize  = 409600
-	maxHashSize  = 2048
-	maxRangeSize = 1024
 )
 
 const (
 	schemaMismatch   = "The provided key element does not match the schema"
 	hashTooLong      = api.InvalidParameters + "Size of hashkey has exceeded the maximum size limit of2048 bytes"
 	rangeTooLong     = api.InvalidParameters + "Aggregated size of all range keys has exceeded the size limit of 1024 bytes"
-	itemTooBig       = "Item size has exceeded the maximum allowed size"
-	updateTooBig     = "Item size to update has exceeded the maximum allowed size"
 	keyNotValid      = "One or more parameter values are not valid. "
-	emptyKeyValue    = "The AttributeValue for a key attribute cannot contain an empty "
+	emptyKey         = "The AttributeValue for a key attribute cannot contain an empty "
 	indexKeyInPut    = "A value specified for a secondary index key is not supported. "
 	indexKeyInUpdate = "The update expression attempted to update a secondary index key to a value that is not supported. "
 )
@@ -40,90 +33,69 @@ func keyOf(t *storage.Table, key ddb.Item) (storage.Key, error) {
 	return itemKey(t, key)
 }
 
-// itemKey checks the key attributes of an item, as BatchWriteItem words it, and
+// itemKey checks the key attributes of an item as BatchWriteItem words it, and
 // encodes them.
 func itemKey(t *storage.Table, it ddb.Item) (storage.Key, error) {
-	if it[t.Hash.Name].Kind() != t.Hash.Kind || t.Range != nil && it[t.Range.Name].Kind() != t.Range.Kind {
-		return storage.Key{}, api.Validation(schemaMismatch)
-	}
-	return encodeKey(t, it)
+	k, err := t.KeyOf(it)
+	return k, keyError(err)
 }
 
 // putKey is itemKey as PutItem words it.
 func putKey(t *storage.Table, it ddb.Item) (storage.Key, error) {
-	check := func(a *storage.KeyAttr) error {
-		switch k := it[a.Name].Kind(); k {
-		case a.Kind:
-			return nil
-		case 0:
-			return api.Validation(api.InvalidParameters + "Missing the key " + a.Name + " in the item")
-		default:
-			return api.Validation(api.InvalidParameters + "Type mismatch for key " + a.Name +
-				" expected: " + a.Kind.String() + " actual: " + k.String())
+	k, err := t.KeyOf(it)
+	var bad *storage.KeyError
+	if errors.As(err, &bad) {
+		switch bad.Problem {
+		case storage.Missing:
+			err = api.Validation(api.InvalidParameters + "Missing the key " + bad.Attr.Name + " in the item")
+		case storage.WrongType:
+			err = api.Validation(api.InvalidParameters + "Type mismatch for key " + bad.Attr.Name +
+				" expected: " + bad.Attr.Kind.String() + " actual: " + bad.Actual.String())
 		}
 	}
-	if err := check(&t.Hash); err != nil {
-		return storage.Key{}, err
-	}
-	if t.Range != nil {
-		if err := check(t.Range); err != nil {
-			return storage.Key{}, err
-		}
-	}
-	return encodeKey(t, it)
+	return k, keyError(err)
 }
 
-// encodeKey checks the values of key attributes of the right types.
-func encodeKey(t *storage.Table, it ddb.Item) (storage.Key, error) {
-	hash := it[t.Hash.Name]
-	if err := emptyKey(t.Hash.Name, hash); err != nil {
-		return storage.Key{}, err
+// keyError turns a *storage.KeyError into the answer for a key that names a
+// row; others stay as they are.
+func keyError(err error) error {
+	var bad *storage.KeyError
+	if !errors.As(err, &bad) {
+		return err
 	}
-	if t.Range != nil {
-		if err := emptyKey(t.Range.Name, it[t.Range.Name]); err != nil {
-			return storage.Key{}, err
-		}
+	switch bad.Problem {
+	case storage.EmptyKey:
+		return api.Validation(keyNotValid + emptyKey + emptyKind(bad.Attr) + " value. Key: " + bad.Attr.Name)
+	case storage.HashTooLong:
+		return api.Validation(hashTooLong)
+	case storage.RangeTooLong, storage.EncodedTooLong:
+		return api.Validation(rangeTooLong)
 	}
-	if len(hash.Str()) > maxHashSize && hash.Kind() != ddb.KindN {
-		return storage.Key{}, api.Validation(hashTooLong)
-	}
-	if t.Range != nil {
-		if v := it[t.Range.Name]; len(v.Str()) > maxRangeSize && v.Kind() != ddb.KindN {
-			return storage.Key{}, api.Validation(rangeTooLong)
-		}
-	}
-	return storage.KeyOf(t, it)
+	return api.Validation(schemaMismatch)
 }
 
-func emptyKey(name string, v ddb.Value) error {
-	if v.Str() != "" {
-		return nil
-	}
-	return api.Validation(keyNotValid + emptyKeyValue + emptyWord(v) + " value. Key: " + name)
-}
-
-func emptyWord(v ddb.Value) string {
-	if v.Kind() == ddb.KindB {
+func emptyKind(a storage.KeyAttr) string {
+	if a.Kind == ddb.KindB {
 		return "binary"
 	}
 	return "string"
 }
 
-// badIndexKey returns the answer to a write that would leave an index key
-// unusable; it is the item as it would become. An update words empty keys in
-// its own way.
-func badIndexKey(b *storage.BadKey, it ddb.Item, update bool) *api.Error {
-	v := it[b.Attr.Name]
-	switch b.Reason {
+// indexKeyError returns the answer to a write that would leave a key attribute
+// of an index unusable; it is the item as it would become. An update words
+// empty values in its own way.
+func indexKeyError(bad *storage.BadKey, it ddb.Item, update bool) *api.Error {
+	name := bad.Attr.Name
+	switch bad.Reason {
 	case storage.WrongType:
-		return api.Validation(api.InvalidParameters + "Type mismatch for Index Key " + b.Attr.Name +
-			" Expected: " + b.Attr.Kind.String() + " Actual: " + v.Kind().String() + " IndexName: " + b.Index.Name)
+		return api.Validation(api.InvalidParameters + "Type mismatch for Index Key " + name + " Expected: " + bad.Attr.Kind.String() +
+			" Actual: " + it[name].Kind().String() + " IndexName: " + bad.Index.Name)
 	case storage.EmptyKey:
 		if update {
-			return api.Validation(keyNotValid + indexKeyInUpdate + emptyKeyValue + emptyWord(v) + " value.")
+			return api.Validation(keyNotValid + indexKeyInUpdate + emptyKey + emptyKind(bad.Attr) + " value.")
 		}
-		return api.Validation(keyNotValid + indexKeyInPut + emptyKeyValue + emptyWord(v) +
-			" value. IndexName: " + b.Index.Name + ", IndexKey: " + b.Attr.Name)
+		return api.Validation(keyNotValid + indexKeyInPut + emptyKey + emptyKind(bad.Attr) +
+			" value. IndexName: " + bad.Index.Name + ", IndexKey: " + name)
 	case storage.HashTooLong:
 		return api.Validation(hashTooLong)
 	}
