@@ -113,13 +113,18 @@ type parser struct {
 	s       *Scanner
 	bad     *ValueError
 	topName bool // an attribute of the item itself has no name
+
+	// Scratch, so that lists and sets are allocated once, at their length.
+	elems   []Value  // of the open lists, the innermost last
+	members []string // of the set being read, as sent
 }
 
 // fault keeps the first fault. Only among these three the order is another: an
 // empty name at the top beats depth, which beats an empty name further down.
-func (p *parser) fault(e *ValueError) {
+func (p *parser) fault(e ValueError) {
 	if p.bad == nil || (e.Problem == TooDeep && p.bad.Problem == EmptyName && !p.topName) {
-		p.bad = e
+		kept := e // only what is kept is allocated
+		p.bad = &kept
 	}
 }
 
@@ -130,7 +135,7 @@ func (p *parser) emptyName(level int) {
 			p.bad = nil
 		}
 	}
-	p.fault(&ValueError{Problem: EmptyName})
+	p.fault(ValueError{Problem: EmptyName})
 }
 
 const (
@@ -167,12 +172,13 @@ func (p *parser) item(level int) (Item, error) {
 		if len(key) == 0 {
 			p.emptyName(level)
 		}
-		name := string(key)
 		v, err := p.value(level)
 		if err != nil {
 			return nil, err
 		}
-		it[name] = v
+		if p.bad == nil { // else nobody will look at it
+			it[string(key)] = v
+		}
 	}
 }
 
@@ -186,13 +192,13 @@ func (p *parser) value(level int) (Value, error) {
 	case t == TokenArray:
 		return Value{}, p.s.Fail("Unrecognized collection type class " + attributeValue)
 	case t == TokenNull:
-		p.fault(&ValueError{Problem: EmptyValue})
+		p.fault(ValueError{Problem: EmptyValue})
 		return Value{}, p.s.Literal()
 	case t != TokenObject:
 		return Value{}, p.s.Fail("Unexpected value type in payload")
 	}
 	if level > MaxNesting {
-		p.fault(&ValueError{Problem: TooDeep})
+		p.fault(ValueError{Problem: TooDeep})
 		return Value{}, p.s.Skip()
 	}
 	p.s.pos++ // the brace just seen
@@ -224,9 +230,9 @@ func (p *parser) value(level int) (Value, error) {
 	}
 	switch n := bits.OnesCount16(types); {
 	case n == 0:
-		p.fault(&ValueError{Problem: EmptyValue})
+		p.fault(ValueError{Problem: EmptyValue})
 	case n > 1:
-		p.fault(&ValueError{Problem: SeveralTypes})
+		p.fault(ValueError{Problem: SeveralTypes})
 	}
 	return v, nil
 }
@@ -248,7 +254,7 @@ func (p *parser) payload(kind Kind, level int) (Value, error) {
 	case KindNULL:
 		b, err := p.s.Bool()
 		if err == nil && !b {
-			p.fault(&ValueError{Problem: NullIsFalse})
+			p.fault(ValueError{Problem: NullIsFalse})
 		}
 		return Null(), err
 	case KindM:
@@ -268,7 +274,7 @@ func (p *parser) number() (string, error) {
 	s := string(text)
 	n, err := ParseNumber(s)
 	if err != nil {
-		fault := &ValueError{Problem: BadNumber}
+		fault := ValueError{Problem: BadNumber}
 		errors.As(err, &fault.Number)
 		p.fault(fault)
 		return "0", nil
@@ -300,28 +306,33 @@ func (p *parser) list(level int) (Value, error) {
 	if err := p.openList(); err != nil {
 		return Value{}, err
 	}
-	elems := []Value{}
+	outer := len(p.elems)
 	for first := true; ; first = false {
 		ok, err := p.s.NextElement(first)
 		if err != nil {
 			return Value{}, err
 		}
 		if !ok {
-			return List(elems...), nil
+			break
 		}
 		v, err := p.value(level)
 		if err != nil {
 			return Value{}, err
 		}
-		elems = append(elems, v)
+		if p.bad == nil {
+			p.elems = append(p.elems, v)
+		}
 	}
+	elems := append([]Value{}, p.elems[outer:]...) // never the scratch itself, not even its empty end
+	p.elems = p.elems[:outer]
+	return List(elems...), nil
 }
 
 func (p *parser) set(kind Kind) (Value, error) {
 	if err := p.openList(); err != nil {
 		return Value{}, err
 	}
-	var members []string // canonical, in the order sent
+	p.members = p.members[:0]
 	for first := true; ; first = false {
 		ok, err := p.s.NextElement(first)
 		if err != nil {
@@ -344,32 +355,22 @@ func (p *parser) set(kind Kind) (Value, error) {
 		if err != nil {
 			return Value{}, err
 		}
-		members = append(members, m)
+		if p.bad == nil {
+			p.members = append(p.members, m)
+		}
 	}
-	if len(members) == 0 {
-		p.fault(&ValueError{Problem: EmptySet, Kind: kind})
+	if len(p.members) == 0 {
+		p.fault(ValueError{Problem: EmptySet, Kind: kind})
 	}
-	if ascending(members) { // as this program writes them
-		return Value{kind: kind, x: members}, nil
-	}
-	sent := slices.Clone(members)
-	v := NewSet(kind, members)
-	if len(v.Set()) < len(sent) {
+	v := NewSet(kind, slices.Clone(p.members))
+	if len(v.Set()) < len(p.members) {
+		sent := slices.Clone(p.members)
 		if kind == KindBS {
 			for i, m := range sent {
 				sent[i] = base64.StdEncoding.EncodeToString([]byte(m))
 			}
 		}
-		p.fault(&ValueError{Problem: DuplicateInSet, Kind: kind, Members: sent})
+		p.fault(ValueError{Problem: DuplicateInSet, Kind: kind, Members: sent})
 	}
 	return v, nil
-}
-
-func ascending(s []string) bool {
-	for i := 1; i < len(s); i++ {
-		if s[i-1] >= s[i] {
-			return false
-		}
-	}
-	return true
 }

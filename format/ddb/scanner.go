@@ -414,6 +414,24 @@ func (s *Scanner) Int(name string) (int64, error) {
 	return int64(f), nil
 }
 
+// Float reads a member of type Double, as name says; a number beyond its range
+// becomes the nearest one within.
+func (s *Scanner) Float(name string) (float64, error) {
+	t, err := s.Peek()
+	if err != nil {
+		return 0, err
+	}
+	if t != TokenNumber {
+		return 0, s.unexpected(t, name)
+	}
+	raw, err := s.RawNumber()
+	if err != nil {
+		return 0, err
+	}
+	f, _ := strconv.ParseFloat(string(raw), 64) // out of range: infinite
+	return min(max(f, -math.MaxFloat64), math.MaxFloat64), nil
+}
+
 // Blob reads a member of type Blob: standard base64 with padding.
 func (s *Scanner) Blob() ([]byte, error) {
 	t, err := s.Peek()
