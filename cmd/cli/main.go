@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cli is the command line: one file per command, the configuration,
+// and the only place that maps errors to exit codes and knows every engine.
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Main runs the program and returns its exit code. The first SIGINT or SIGTERM
+// stops cleanly, the second at once.
+func Main(args []string, build Build) int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		os.Exit(exitInterrupted) //nolint:forbidigo // a second signal means now
+	}()
+	app := &App{Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Build: build}
+	return app.Run(ctx, args)
+}

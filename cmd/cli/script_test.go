@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"extenddb": func() { os.Exit(Main(os.Args[1:], Build{Version: "1.2.3", Commit: "abc", Date: "today"})) },
+	})
+}
+
+// The scripts under testdata/script run the real program; "exit N args…" runs
+// it and demands that exit code.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exit": func(ts *testscript.TestScript, neg bool, args []string) {
+				if neg || len(args) < 2 {
+					ts.Fatalf("usage: exit CODE ARGS…")
+				}
+				want, err := strconv.Atoi(args[0])
+				ts.Check(err)
+				got := 0
+				if err := ts.Exec("extenddb", args[1:]...); err != nil {
+					code, ok := strings.CutPrefix(err.Error(), "exit status ")
+					if got, err = strconv.Atoi(code); !ok || err != nil {
+						ts.Fatalf("extenddb %s: %v", strings.Join(args[1:], " "), err)
+					}
+				}
+				if got != want {
+					ts.Fatalf("extenddb %s: exit code %d, want %d", strings.Join(args[1:], " "), got, want)
+				}
+			},
+		},
+	})
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/spf13/cobra"
+
+	"github.com/extenddb/extenddb/server"
+	"github.com/extenddb/extenddb/server/clock"
+)
+
+func (a *App) serveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the DynamoDB wire protocol",
+		Long: "serve answers any AWS SDK, CLI or tool that is pointed at its address. It keeps\n" +
+			"its data in the file that --storage names, and creates it when it is not there.\n" +
+			"SIGINT or SIGTERM stops it cleanly: running requests may finish within --drain." +
+			exitStatus("0    stopped as asked", "1    failed", "2    wrong usage or configuration",
+				"11   the database is in use by another process",
+				"13   refused: the address is not loopback and there is no authentication",
+				"130  stopped by a second signal"),
+		Example: "  extenddb serve\n  extenddb serve --storage sqlite:///var/lib/extenddb/data.db --listen 127.0.0.1:8001",
+		Args:    cobra.NoArgs,
+		RunE:    a.serve,
+	}
+	addFlags(cmd, serveSettings())
+	return cmd
+}
+
+func (a *App) serve(cmd *cobra.Command, _ []string) error {
+	v, err := a.resolve(cmd, serveSettings())
+	if err != nil {
+		return err
+	}
+	addr, open, err := listenAddr(v)
+	if err != nil {
+		return err
+	}
+	log := a.logger(v)
+	ctx := cmd.Context()
+	db, err := openStorage(ctx, v, log)
+	if err != nil {
+		return err
+	}
+	err = a.serveOn(ctx, v, addr, open, log, server.Options{
+		Storage: db,
+		Clock:   clock.Real{},
+		Log:     log,
+		Region:  v.text("server.region"),
+		Budget:  v.bytes("server.memory_budget"),
+		Drain:   v.duration("server.drain"),
+	})
+	if cerr := db.Close(); cerr != nil {
+		err = errors.Join(err, fmt.Errorf("close the database: %w", cerr))
+	}
+	if err == nil {
+		log.Info("stopped")
+	}
+	return err
+}
+
+func (a *App) serveOn(ctx context.Context, v values, addr string, open bool, log *slog.Logger, o server.Options) error {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return (&Error{Code: exitFailed, Err: err}).hint("choose another address with --listen HOST:PORT")
+	}
+	if open {
+		log.Warn("serving without authentication on an address that others can reach: everybody who can connect can read and destroy all data",
+			"addr", l.Addr().String())
+	}
+	log.Info("serving", "addr", l.Addr().String(), "storage", v.text("storage.url"), "version", a.Build.describe())
+	return server.New(o).Serve(ctx, l)
+}
+
+// listenAddr is the address to serve on; open says that it was asked for by
+// --insecure-listen and is not loopback.
+func listenAddr(v values) (addr string, open bool, err error) {
+	if addr = v.text("server.insecure_listen"); addr != "" {
+		host, _, err := splitAddr(addr)
+		return addr, !isLoopback(host), err
+	}
+	addr = v.text("server.listen")
+	host, _, err := splitAddr(addr)
+	if err != nil {
+		return "", false, err
+	}
+	if !isLoopback(host) {
+		return "", false, (&Error{Code: exitRefused, Err: fmt.Errorf("%s is not a loopback address, and there is no authentication", addr)}).
+			hint("--insecure-listen %s serves there all the same, to everybody who can connect", addr)
+	}
+	return addr, false, nil
+}
+
+func (a *App) logger(v values) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(v.text("log.level"))) // checked by the setting
+	o := &slog.HandlerOptions{Level: level}
+	if v.text("log.format") == "json" {
+		return slog.New(slog.NewJSONHandler(a.Stderr, o))
+	}
+	return slog.New(slog.NewTextHandler(a.Stderr, o))
+}

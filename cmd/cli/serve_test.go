@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// running is a serve command in process.
+type running struct {
+	addr string
+	stop func() int // ends it and returns the exit code
+	logs func() string
+}
+
+// serve starts "extenddb serve" with args and waits until it serves.
+func serve(t *testing.T, args ...string) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	logs := &logWatch{serving: make(chan string, 1)}
+	app := &App{Stdout: io.Discard, Stderr: logs}
+	exit := make(chan int, 1)
+	go func() {
+		exit <- app.Run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json"}, args...))
+	}()
+	r := &running{logs: logs.String, stop: sync.OnceValue(func() int { cancel(); return <-exit })}
+	t.Cleanup(func() { r.stop() })
+	select {
+	case r.addr = <-logs.serving:
+	case code := <-exit:
+		exit <- code
+		t.Fatalf("serve ended with %d:\n%s", code, logs)
+	}
+	return r
+}
+
+// logWatch collects log lines and picks the address out of the "serving" one.
+type logWatch struct {
+	mu      sync.Mutex
+	all     bytes.Buffer
+	serving chan string
+}
+
+func (w *logWatch) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.all.Write(p)
+	var line struct{ Msg, Addr string }
+	if json.Unmarshal(p, &line) == nil && line.Msg == "serving" {
+		w.serving <- line.Addr
+	}
+	return len(p), nil
+}
+
+func (w *logWatch) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.all.String()
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+func TestServeAnswersAndStops(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "data.db")
+	r := serve(t, "--storage", "sqlite:"+file, "--region", "eu-west-3")
+	if code, body := get(t, "http://"+r.addr+"/"); code != 200 || body != "healthy: dynamodb.eu-west-3.amazonaws.com " {
+		t.Errorf("GET / answered %d %q", code, body)
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if code, body := get(t, "http://"+r.addr+path); code != 200 {
+			t.Errorf("GET %s answered %d %q", path, code, body)
+		}
+	}
+	if code := r.stop(); code != exitOK {
+		t.Errorf("exit code %d, want 0; logs:\n%s", code, r.logs())
+	}
+	if !strings.Contains(r.logs(), `"msg":"stopped"`) {
+		t.Errorf("no farewell in the log:\n%s", r.logs())
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error("the database file is gone:", err)
+	}
+}
+
+func TestServeRefusesAFileInUse(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "data.db")
+	serve(t, "--storage", "sqlite:"+file)
+	var stderr bytes.Buffer
+	app := &App{Stdout: io.Discard, Stderr: &stderr}
+	code := app.Run(t.Context(), []string{"serve", "--listen", "127.0.0.1:0", "--storage", "sqlite:" + file})
+	if code != exitBusy {
+		t.Errorf("exit code %d, want %d", code, exitBusy)
+	}
+	for _, want := range []string{"database is in use by", "hint: stop that server"} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("stderr lacks %q:\n%s", want, stderr.String())
+		}
+	}
+}
+
+func TestServeNamesAnAddressInUse(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	r := serve(t, "--storage", "sqlite:"+filepath.Join(dir, "a.db"))
+	var stderr bytes.Buffer
+	app := &App{Stdout: io.Discard, Stderr: &stderr}
+	code := app.Run(t.Context(), []string{"serve", "--listen", r.addr, "--storage", "sqlite:" + filepath.Join(dir, "b.db")})
+	if code != exitFailed || !strings.Contains(stderr.String(), r.addr) {
+		t.Errorf("exit code %d, stderr:\n%s", code, stderr.String())
+	}
+}
+
+func TestServeRefusesAForeignFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "notes.txt")
+	text := []byte(strings.Repeat("not a database\n", 1000))
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	app := &App{Stdout: io.Discard, Stderr: &stderr}
+	if code := app.Run(t.Context(), []string{"serve", "--listen", "127.0.0.1:0", "--storage", "sqlite:" + file}); code != exitFailed {
+		t.Errorf("exit code %d, want %d", code, exitFailed)
+	}
+	if !strings.Contains(stderr.String(), "notes.txt") {
+		t.Errorf("stderr does not name the file:\n%s", stderr.String())
+	}
+	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(after, text) {
+		t.Error("the file was changed")
+	}
+}
+
+func TestInsecureListenWarns(t *testing.T) {
+	t.Parallel()
+	r := serve(t, "--storage", "sqlite::memory:", "--insecure-listen", "0.0.0.0:0")
+	if !strings.Contains(r.logs(), "without authentication") {
+		t.Errorf("no warning in the log:\n%s", r.logs())
+	}
+}
+
+func TestListenAddr(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		listen, insecure string
+		addr             string
+		open, refused    bool
+	}{
+		{listen: "127.0.0.1:1", addr: "127.0.0.1:1"},
+		{listen: "127.8.8.8:1", addr: "127.8.8.8:1"},
+		{listen: "localhost:1", addr: "localhost:1"},
+		{listen: "[::1]:1", addr: "[::1]:1"},
+		{listen: "[::ffff:127.0.0.1]:1", addr: "[::ffff:127.0.0.1]:1"},
+		{listen: "[::]:1", refused: true},
+		{listen: ":1", refused: true},
+		{listen: "10.0.0.1:1", refused: true},
+		{listen: "localhost.example:1", refused: true},
+		{listen: "127.0.0.1:1", insecure: "10.0.0.1:2", addr: "10.0.0.1:2", open: true},
+		{listen: "127.0.0.1:1", insecure: "127.0.0.1:2", addr: "127.0.0.1:2"},
+	} {
+		v := values{"server.listen": {Value: c.listen}, "server.insecure_listen": {Value: c.insecure}}
+		addr, open, err := listenAddr(v)
+		if addr != c.addr || open != c.open || (err != nil) != c.refused {
+			t.Errorf("listen %q, insecure %q: %q, %v, %v", c.listen, c.insecure, addr, open, err)
+		}
+	}
+}
+
+func TestSqlitePath(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"sqlite:a.db":         "a.db",
+		"sqlite:./a.db":       "./a.db",
+		"sqlite://a.db":       "a.db",
+		"sqlite:/x/a.db":      "/x/a.db",
+		"sqlite:///x/a.db":    "/x/a.db",
+		"sqlite::memory:":     ":memory:",
+		"sqlite:a b%20.db":    "a b%20.db",
+		"a.db":                "",
+		"mysql://h/d":         "",
+		"sqlite:":             "",
+		"sqlite:///x?mode=ro": "",
+		"sqlite:a\x00b":       "",
+	} {
+		got, err := sqlitePath(url)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v; want %q", url, got, err, want)
+		}
+	}
+}
+
+func TestMaskPassword(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"sqlite:a.db":                     "sqlite:a.db",
+		"sqlite:///a@b:c":                 "sqlite:///a@b:c",
+		"postgres://u:secret@h/d":         "postgres://u:***@h/d",
+		"postgres://u:se@cret@h:5432/d?x": "postgres://u:***@h:5432/d?x",
+		"postgres://u@h/d":                "postgres://u@h/d",
+		"postgres://u:secret@h":           "postgres://u:***@h",
+	} {
+		if got := maskPassword(url); got != want {
+			t.Errorf("%q: %q, want %q", url, got, want)
+		}
+	}
+}
