@@ -178,7 +178,7 @@ func exact(t *testing.T, text string, n Number) *big.Rat {
 			t.Fatalf("%s reads as %s", text, n)
 		}
 	}
-	if size := n.Size(); size < 1 || size > 22 || (size == 1) != n.IsZero() {
+	if size := n.Size(); size < 1 || size > 22 || (size == 1) != n.IsZero() || size != Num(n).Size() {
 		t.Fatalf("%s has %d bytes", text, size)
 	}
 	return plain

@@ -92,7 +92,11 @@ func ParseNumber(s string) (Number, error) {
 	case exp < minExp:
 		return Number{}, &NumberError{NumberUnderflow, s}
 	}
-	return Number{digits: string(m.buf[:m.significant]), exp: int(exp), neg: m.neg}, nil
+	digits := s[m.start : m.start+m.significant]
+	if strings.IndexByte(digits, '.') >= 0 {
+		digits = string(m.buf[:m.significant])
+	}
+	return Number{digits: digits, exp: int(exp), neg: m.neg}, nil
 }
 
 // parsePlainInt is the fast path for what clients send most: an integer of at
@@ -111,7 +115,8 @@ func parsePlainInt(s string) (Number, bool) {
 
 type mantissa struct {
 	buf         [MaxDigits]byte
-	significant int // digits between the first and the last non-zero one
+	start       int // where the first significant digit stands
+	significant int // digits from the first to the last that is not zero
 	exp         int // position of the point relative to the first significant digit
 	end         int // bytes read
 	neg         bool
@@ -141,7 +146,10 @@ func scanMantissa(s string) (m mantissa, problem NumberProblem) {
 				m.exp--
 			}
 			continue
-		case seen < MaxDigits:
+		case seen == 0:
+			m.start = i
+		}
+		if seen < MaxDigits {
 			m.buf[seen] = c
 		}
 		seen++
@@ -322,6 +330,24 @@ func (n Number) Size() int {
 	whole := min(max(n.exp, 0), k)
 	size := 1 + (whole+1)/2 + (k-whole+1)/2
 	if n.Negative() {
+		size++
+	}
+	return size
+}
+
+// plainSize is the Size of the number whose plain form is s. Every write asks
+// for it, so it does not parse.
+func plainSize(s string) int {
+	digits, negative := strings.CutPrefix(s, "-")
+	whole, fraction, _ := strings.Cut(digits, ".")
+	switch {
+	case fraction == "":
+		whole = strings.TrimRight(whole, "0")
+	case whole == "0":
+		whole, fraction = "", strings.TrimLeft(fraction, "0")
+	}
+	size := 1 + (len(whole)+1)/2 + (len(fraction)+1)/2
+	if negative {
 		size++
 	}
 	return size

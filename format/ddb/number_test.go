@@ -242,6 +242,9 @@ func TestNumberSize(t *testing.T) {
 			if got := number(t, in).Size(); got != size {
 				t.Errorf("size of %s is %d, want %d", in, got, size)
 			}
+			if got := Num(number(t, in)).Size(); got != size {
+				t.Errorf("size of the value %s is %d, want %d", in, got, size)
+			}
 		}
 	}
 }

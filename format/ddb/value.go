@@ -195,7 +195,7 @@ func (v Value) Size() int {
 	case KindS, KindB:
 		return len(v.s)
 	case KindN:
-		return v.Number().Size()
+		return plainSize(v.s)
 	case KindBOOL, KindNULL:
 		return 1
 	case KindL:
@@ -214,7 +214,7 @@ func (v Value) Size() int {
 	n := 0
 	for _, m := range v.Set() {
 		if v.kind == KindNS {
-			n += mustNumber(m).Size()
+			n += plainSize(m)
 		} else {
 			n += len(m)
 		}

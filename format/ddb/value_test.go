@@ -259,10 +259,10 @@ func TestInvalidDigitsPanic(t *testing.T) {
 	t.Parallel()
 	defer func() {
 		if recover() == nil {
-			t.Error("a value of invalid digits has a size")
+			t.Error("a value of invalid digits has a number")
 		}
 	}()
-	NewSet(KindNS, []string{"x"}).Size()
+	Value{kind: KindN, s: "x"}.Number()
 }
 
 func TestAttributeKind(t *testing.T) {
