@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/extenddb/extenddb/format/ddb"
+	"github.com/extenddb/extenddb/server/api"
+	"github.com/extenddb/extenddb/server/expr"
+	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/keyenc"
+)
+
+const (
+	// maxPage ends a page: bytes of the rows it evaluated, as the service
+	// counts them. The row that reaches it belongs to the page.
+	maxPage = 1 << 20
+	// maxStored bounds the stored bytes behind one response: numbers with
+	// extreme exponents are stored in far more bytes than the service counts.
+	maxStored = 16 << 20
+)
+
+// view says which attributes of a row a page may show.
+type view uint8
+
+const (
+	wholeItem     view = iota // the item as stored
+	projectedItem             // what an index of projection INCLUDE carries
+	keysOnly                  // what an index of projection KEYS_ONLY carries
+)
+
+// page is one page of a Query or Scan, ready to be read.
+type page struct {
+	table      *storage.Table
+	index      *storage.Index // nil: the table
+	rng        storage.Range
+	empty      bool // nothing is to be read: a segment beyond the sample
+	single     bool // at most one row qualifies, so that the page is the last
+	view       view
+	fetch      bool // each row of a local index is completed from the table
+	count      bool // Select COUNT
+	limit      int  // rows to evaluate, 0 unbounded
+	filter     *expr.Condition
+	projection *expr.Projection
+	consistent bool
+	capacity   capacityDetail
+
+	// The page so far.
+	matched, scanned int
+	size             int // of the evaluated rows, as the page limit counts them
+	charged          int // of the evaluated rows in the table or index itself
+	stored           int // bytes of the items read
+	more             bool
+	last             storage.Row // the last row evaluated, in buffers of the page
+	used             consumed
+	buf              []byte
+}
+
+// want is the least that the page needs of each row.
+func (p *page) want() storage.Want {
+	switch {
+	case p.view == keysOnly:
+		return storage.Keys
+	case !p.count || p.filter != nil:
+		return storage.Items
+	case p.index == nil: // Keys over a table come with sizes
+		return storage.Keys
+	}
+	return storage.Sizes
+}
+
+// write reads the page and appends the response.
+func (p *page) write(ctx context.Context, store storage.Reader, out *api.Body) error {
+	p.rng.Want, p.rng.Rows, p.rng.Bytes = p.want(), p.limit, maxPage
+	start := len(out.B)
+	lastKey, err := p.read(ctx, store, out)
+	if errors.Is(err, keyenc.ErrShortened) && p.rng.Want == storage.Sizes {
+		// The page ended at a row whose key only its item tells.
+		p.rng.Want, out.B = storage.Items, out.B[:start]
+		lastKey, err = p.read(ctx, store, out)
+	}
+	if err != nil {
+		return err
+	}
+	out.Raw(`"Count":`)
+	out.B = strconv.AppendInt(out.B, int64(p.matched), 10)
+	out.Raw(`,"ScannedCount":`)
+	out.B = strconv.AppendInt(out.B, int64(p.scanned), 10)
+	if lastKey != nil {
+		out.Raw(`,"LastEvaluatedKey":`)
+		out.B = ddb.AppendItem(out.B, lastKey)
+	}
+	if p.capacity != capacityNone {
+		p.charge()
+		out.Raw(`,"ConsumedCapacity":`)
+		out.B = p.used.appendJSON(out.B, p.table.Name(), p.capacity)
+	}
+	out.Raw("}")
+	return nil
+}
+
+// read appends the response up to the items and returns the LastEvaluatedKey,
+// nil when nothing can follow.
+func (p *page) read(ctx context.Context, store storage.Reader, out *api.Body) (ddb.Item, error) {
+	p.matched, p.scanned, p.size, p.charged, p.stored, p.more, p.used = 0, 0, 0, 0, 0, false, consumed{}
+	out.Raw("{")
+	if !p.count {
+		out.Raw(`"Items":[`)
+	}
+	if !p.empty {
+		for row, err := range store.Range(ctx, p.table, p.rng) {
+			if err != nil {
+				return nil, err
+			}
+			if ended, err := p.add(row, out); ended || err != nil {
+				if err != nil {
+					return nil, err
+				}
+				break
+			}
+		}
+	}
+	if !p.count {
+		out.Raw("],")
+	}
+	if !p.more || p.single {
+		return nil, nil
+	}
+	return p.table.KeysOf(p.index, &p.last)
+}
+
+// add evaluates a row and appends what the response shows of it. It tells
+// whether the page ends, with that row or, when there is no room for it,
+// before.
+func (p *page) add(row *storage.Row, out *api.Body) (ended bool, err error) {
+	if p.scanned > 0 && p.stored+len(row.Item) > maxStored {
+		p.more = true
+		return true, nil
+	}
+	shown, match, cost, err := p.show(row)
+	if err != nil {
+		return false, err
+	}
+	if match && !p.count {
+		if !out.Room(len(shown)+1) && p.scanned > 0 {
+			p.more = true
+			return true, nil
+		}
+		if p.matched > 0 {
+			out.B = append(out.B, ',')
+		}
+		out.B = append(out.B, shown...)
+	}
+	if match {
+		p.matched++
+	}
+	p.scanned++
+	p.stored += len(row.Item)
+	p.charged += cost.own
+	p.size += max(cost.own, cost.fetched)
+	if p.fetch {
+		p.used.table += readUnits(cost.fetched, p.consistent)
+	}
+	p.keep(row)
+	p.more = p.scanned == p.limit || p.size >= maxPage
+	return p.more, nil
+}
+
+// rowCost is what evaluating a row counts, in bytes: in the table or index that
+// is read, and in the table a local index reaches back to.
+type rowCost struct{ own, fetched int }
+
+// show returns the JSON of what the response shows of a row that passes the
+// filter; none when it only counts. The text is valid until the next call or
+// row.
+func (p *page) show(row *storage.Row) (text []byte, match bool, cost rowCost, err error) {
+	cost.own = row.Size
+	if p.view != keysOnly && p.filter == nil && !p.fetch {
+		switch {
+		case p.count:
+			return nil, true, cost, nil
+		case p.view == wholeItem && p.projection == nil:
+			return row.Item, true, cost, nil
+		}
+	}
+	var it ddb.Item
+	if p.view == keysOnly {
+		if it, err = p.table.KeysOf(p.index, row); err != nil {
+			return nil, false, cost, err
+		}
+		cost.own = it.Size()
+	} else if it, err = storedItem(row); err != nil {
+		return nil, false, cost, err
+	}
+	if p.fetch {
+		cost.fetched = it.Size()
+	}
+	switch {
+	case p.filter != nil && !p.filter.Eval(it):
+		return nil, false, cost, nil
+	case p.count:
+		return nil, true, cost, nil
+	case p.projection != nil:
+		it = p.projection.Apply(it)
+	case p.view == projectedItem:
+		it = p.index.Project(p.table, it)
+	case p.view == wholeItem:
+		return row.Item, true, cost, nil
+	}
+	p.buf = ddb.AppendItem(p.buf[:0], it)
+	return p.buf, true, cost, nil
+}
+
+// keep remembers where the page is.
+func (p *page) keep(row *storage.Row) {
+	l := &p.last
+	l.P, l.S = append(l.P[:0], row.P...), append(l.S[:0], row.S...)
+	l.Key.PK, l.Key.SK = append(l.Key.PK[:0], row.Key.PK...), append(l.Key.SK[:0], row.Key.SK...)
+	l.Item = nil
+	if keyenc.IsShortened(row.Key.PK) || keyenc.IsShortened(row.P) {
+		l.Item = bytes.Clone(row.Item)
+	}
+}
+
+// charge adds what the evaluated rows cost, before filter and projection.
+func (p *page) charge() {
+	units := readUnits(p.charged, p.consistent)
+	if p.index == nil {
+		p.used.table += units
+	} else {
+		p.used.chargeIndex(p.index, units)
+	}
+}
