@@ -179,3 +179,11 @@ func projectionChanged(ix *storage.Index, was, is *image) bool {
 	}
 	return false
 }
+
+// add adds what another request of the same table cost.
+func (c *consumed) add(o *consumed) {
+	c.table += o.table
+	for _, x := range o.indexes {
+		c.chargeIndex(x.index, x.units)
+	}
+}
