@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"errors"
+	"hash/crc32"
+	"io"
+	"testing"
+
+	"github.com/extenddb/extenddb/format/ddb"
+)
+
+func TestErrorJSON(t *testing.T) {
+	t.Parallel()
+	const model = "com.amazonaws.dynamodb.v20120810#"
+	for _, c := range []struct {
+		err    *Error
+		status int
+		want   string
+	}{
+		{Validation(`a "quoted" <text>`), 400, `{"__type":"com.amazon.coral.validate#ValidationException","message":"a \"quoted\" <text>"}`},
+		{ResourceNotFound("m"), 400, `{"__type":"` + model + `ResourceNotFoundException","message":"m"}`},
+		{ResourceInUse("m"), 400, `{"__type":"` + model + `ResourceInUseException","message":"m"}`},
+		{LimitExceeded("m"), 400, `{"__type":"` + model + `LimitExceededException","message":"m"}`},
+		{ConditionFailed(nil), 400, `{"__type":"` + model + `ConditionalCheckFailedException","message":"The conditional request failed"}`},
+		{ConditionFailed([]byte(`{"a":{"N":"1"}}`)), 400,
+			`{"__type":"` + model + `ConditionalCheckFailedException","message":"The conditional request failed","Item":{"a":{"N":"1"}}}`},
+		{Internal(io.ErrUnexpectedEOF), 500, `{"__type":"` + model + `InternalServerError","message":"Internal server error"}`},
+		{Serialization(&ddb.SyntaxError{Message: "m"}), 400, `{"__type":"com.amazon.coral.service#SerializationException","Message":"m"}`},
+		{Serialization(&ddb.SyntaxError{}), 400, `{"__type":"com.amazon.coral.service#SerializationException"}`},
+		{UnknownOperation(), 400, `{"__type":"com.amazon.coral.service#UnknownOperationException"}`},
+		{&Error{Code: CodeAccessDenied, Message: "m", Status: 400}, 400, `{"__type":"com.amazon.coral.service#AccessDeniedException","Message":"m"}`},
+		{&Error{Code: CodeThrottling, Message: "m", Status: 400}, 400, `{"__type":"com.amazon.coral.availability#ThrottlingException","message":"m"}`},
+		{RequestTooLarge(), 413, `{"__type":"` + model + `RequestEntityTooLarge","message":"Request size has exceeded the maximum allowed size"}`},
+		{RequestTimeout(), 408, `{"__type":"` + model + `RequestTimeout","message":"The request body did not arrive in time"}`},
+		{Unavailable(), 503, `{"__type":"` + model + `ServiceUnavailable","message":"The server is busy, try again"}`},
+	} {
+		if got := string(c.err.AppendJSON(nil)); got != c.want || c.err.Status != c.status {
+			t.Errorf("%v: got %d %s, want %d %s", c.err, c.err.Status, got, c.status, c.want)
+		}
+	}
+}
+
+// TestErrorChecksums compares whole bodies with checksums the service sent.
+func TestErrorChecksums(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  *Error
+		want uint32
+	}{
+		{Serialization(&ddb.SyntaxError{}), 3948637019},
+		{UnknownOperation(), 1368724161},
+		{&Error{Code: "MissingAuthenticationTokenException", Message: "Request is missing Authentication Token"}, 2088342776},
+	} {
+		if got := crc32.ChecksumIEEE(c.err.AppendJSON(nil)); got != c.want {
+			t.Errorf("%v: checksum %d, want %d", c.err, got, c.want)
+		}
+	}
+}
+
+func TestErrorUnwraps(t *testing.T) {
+	t.Parallel()
+	err := error(Internal(io.ErrUnexpectedEOF))
+	if !errors.Is(err, io.ErrUnexpectedEOF) || err.Error() != "InternalServerError: Internal server error" {
+		t.Errorf("cause is lost or shown: %v", err)
+	}
+}
