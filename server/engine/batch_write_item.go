@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/api"
@@ -22,6 +23,10 @@ const (
 	// What is beyond is left unprocessed.
 	maxBatchBytes = 16 << 20
 )
+
+// ruleBatchNames is the constraint on the names of a batch's tables.
+const ruleBatchNames = "Map keys must satisfy constraint: [Member must have length less than or equal to 255, " +
+	"Member must have length greater than or equal to 3, " + ruleNamePattern + "]"
 
 // ruleBatchWrites is the constraint on the number of requests for one table.
 const ruleBatchWrites = "Map value must satisfy constraint: [Member must have length less than or equal to 25, " +
@@ -79,7 +84,7 @@ func checkBatchWrite(in *api.BatchWriteItemInput) error {
 		total += len(list)
 	}
 	if badName {
-		c.value(echoRequestItems(in.RequestItems), "requestItems", ruleTableKeys)
+		c.value(echoRequestItems(in.RequestItems), "requestItems", ruleBatchNames)
 	}
 	if badCount {
 		c.value(echoRequestItems(in.RequestItems), "requestItems", ruleBatchWrites)
@@ -342,4 +347,10 @@ func (e *Engine) appendBatchMetrics(ctx context.Context, id auth.Identity, dst [
 		dst = append(dst, ']')
 	}
 	return append(dst, '}'), err
+}
+
+// isTableRef reports whether a batch may name a table so: by its name or, as
+// resolveTable checks, by its ARN.
+func isTableRef(s string) bool {
+	return strings.HasPrefix(s, arnPrefix) || isName(s) && len(s) >= minNameLength && len(s) <= maxNameLength
 }
