@@ -228,7 +228,7 @@ func TestItemsThatAreNoJSON(t *testing.T) {
 	}
 	deep := strings.Repeat(`{"L":[`, MaxNesting+1) // the rest of a value too deep is still JSON
 	for _, in := range append(slices.Clone(malformed), `{}}`, `{} {}`, `{"a":{"S":"x"}},`, `{"a":{"S":"x"},}`, `{"a":{"S":"x",}}`, `{"a":{"L":[{"S":"x"},]}}`,
-		`{"a":{"SS":["x",]}}`, `{"a":{"X":tru}}`, `{"a":{"X":`, `{"a":{"S":x}}`, `{"a":{"L":x}}`, `{"a":{"L":]}}`, `{"a":{"SS":[x]}}`, `{"a":{"N":x}}`, `{"a":`+deep) {
+		`{"a":{"SS":["x",]}}`, `{"a":{"X":tru}}`, `{"a":{"X":`, `{"a":{"S":x}}`, `{"a":{"L":x}}`, `{"a":{"L":`, `{"a":{"SS":`, `{"a":{"L":]}}`, `{"a":{"SS":[x]}}`, `{"a":{"N":x}}`, `{"a":`+deep) {
 		_, err := ParseItem([]byte(in))
 		if msg := syntaxMessage(t, in, err); msg != "" && !strings.HasPrefix(msg, "class sun") && !strings.HasPrefix(msg, "Un") {
 			t.Errorf("%.80s: message %q", in, msg)

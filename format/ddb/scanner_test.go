@@ -93,6 +93,7 @@ func TestMemberTypes(t *testing.T) {
 	boolean := func(s *Scanner) (any, error) { return s.Bool() }
 	integer := func(s *Scanner) (any, error) { return s.Int("Integer") }
 	long := func(s *Scanner) (any, error) { return s.Int("Long") }
+	double := func(s *Scanner) (any, error) { return s.Float("Double") }
 	blob := func(s *Scanner) (any, error) { b, err := s.Blob(); return string(b), err }
 	for _, c := range []struct {
 		name string
@@ -148,6 +149,15 @@ func TestMemberTypes(t *testing.T) {
 		{"Integer", integer, `-`, errors.New("")},
 		{"Integer", integer, ``, errors.New("")},
 		{"Integer", integer, `x`, errors.New("")},
+		{"Double", double, ` 5`, 5.0},
+		{"Double", double, `-1.5e2`, -150.0},
+		{"Double", double, `1e999`, math.MaxFloat64},
+		{"Double", double, `-1e999`, -math.MaxFloat64},
+		{"Double", double, `1e-999`, 0.0},
+		{"Double", double, `"5"`, errors.New("STRING_VALUE cannot be converted to Double")},
+		{"Double", double, `1.`, errors.New("")},
+		{"Double", double, ``, errors.New("")},
+		{"Double", double, `x`, errors.New("")},
 		{"Blob", blob, ` "3q2+7w=="`, "\xde\xad\xbe\xef"},
 		{"Blob", blob, `""`, ""},
 		{"Blob", blob, `"AAE\u003d"`, "\x00\x01"},
