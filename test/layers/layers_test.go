@@ -44,9 +44,9 @@ var allowed = map[string][]string{
 var testsOnly = []string{"server/storage/storagetest", "test"}
 
 type pkg struct {
-	ImportPath, Dir       string
-	Imports               []string
-	GoFiles               []string
+	ImportPath, Dir string
+	Imports         []string
+	GoFiles         []string
 }
 
 func list(t *testing.T) []pkg {
