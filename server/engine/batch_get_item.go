@@ -73,7 +73,7 @@ func batchGetConstraints(in *api.BatchGetItemInput, refs []string) error {
 		c.at("RequestItems", ruleMaxLength(maxBatchGet))
 	}
 	if slices.ContainsFunc(refs, func(ref string) bool { return !isTableRef(ref) }) {
-		c.value(string(appendRequestItems(nil, in.RequestItems)), "requestItems", ruleTableKeys)
+		c.value(string(appendRequestItems(nil, in.RequestItems)), "requestItems", ruleBatchNames)
 	}
 	for _, ref := range refs {
 		r := in.RequestItems[ref]

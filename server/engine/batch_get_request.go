@@ -5,22 +5,10 @@ package engine
 import (
 	"maps"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/api"
 )
-
-// ruleTableKeys is the constraint on the names of a batch's tables.
-const ruleTableKeys = "Map keys must satisfy constraint: [Member must have length less than or equal to 255, " +
-	"Member must have length greater than or equal to 3, Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+]"
-
-// isTableRef reports whether ref may name a table in a batch: a name or an ARN.
-func isTableRef(ref string) bool {
-	n := utf8.RuneCountInString(ref)
-	return strings.HasPrefix(ref, arnPrefix) || isName(ref) && n >= minNameLength && n <= maxNameLength
-}
 
 // appendRequestItems appends the RequestItems of a BatchGetItem as compact
 // JSON, as the service echoes them.
