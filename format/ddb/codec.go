@@ -70,23 +70,28 @@ func (e *ValueError) Unwrap() error {
 func ParseItem(json []byte) (Item, error) {
 	s := NewScanner(json)
 	it, bad, err := ScanItem(s)
-	if err == nil {
-		err = s.End()
+	if err = endError(s, bad, err); err != nil {
+		return nil, err
 	}
-	return it, firstError(err, bad)
+	return it, nil
 }
 
 // ParseValue reads one value in DynamoDB JSON, {"S":"…"}. Errors as ParseItem.
 func ParseValue(json []byte) (Value, error) {
 	s := NewScanner(json)
 	v, bad, err := ScanValue(s)
+	if err = endError(s, bad, err); err != nil {
+		return Value{}, err
+	}
+	return v, nil
+}
+
+// endError is the error of a document that ends here: bad syntax, also behind
+// the document, comes before bad values.
+func endError(s *Scanner, bad *ValueError, err error) error {
 	if err == nil {
 		err = s.End()
 	}
-	return v, firstError(err, bad)
-}
-
-func firstError(err error, bad *ValueError) error {
 	if err == nil && bad != nil {
 		return bad
 	}

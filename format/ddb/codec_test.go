@@ -203,7 +203,7 @@ func TestSerializationTexts(t *testing.T) {
 		`{"a":{"S":"x","N":5}}`:        "NUMBER_VALUE cannot be converted to String",
 	} {
 		it, err := ParseItem([]byte(in))
-		if msg := syntaxMessage(t, in, err); msg != want {
+		if msg := syntaxMessage(t, in, err); msg != want || it != nil {
 			t.Errorf("%s: %v, %q, want %q", in, it, msg, want)
 		}
 	}
@@ -234,9 +234,11 @@ func TestItemsThatAreNoJSON(t *testing.T) {
 			t.Errorf("%.80s: message %q", in, msg)
 		}
 	}
-	for _, in := range []string{``, `{"S":"x"} x`, `{"S":"x"},`, `x`} {
-		_, err := ParseValue([]byte(in))
-		syntaxMessage(t, in, err)
+	for _, in := range []string{``, `{"S":"x"} x`, `{"S":"x"},`, `x`, `{"N":"x"} x`} {
+		v, err := ParseValue([]byte(in))
+		if syntaxMessage(t, in, err); v.Kind() != 0 {
+			t.Errorf("%s: a value beside the error: %v", in, v)
+		}
 	}
 }
 
@@ -296,10 +298,10 @@ func TestValueErrors(t *testing.T) {
 		{`{"b":{"M":{"":` + nested(31, leaf) + `}}}`, ValueError{Problem: TooDeep}},
 		{`{"b":{"M":{"":{"S":"x"}}},"":{"S":"x"},"a":` + tooDeep + `}`, ValueError{Problem: EmptyName}},
 	} {
-		_, err := ParseItem([]byte(c.in))
+		it, err := ParseItem([]byte(c.in))
 		var got *ValueError
-		if !errors.As(err, &got) {
-			t.Errorf("%s: %v", c.in, err)
+		if !errors.As(err, &got) || it != nil {
+			t.Errorf("%s: %v, %v", c.in, it, err)
 			continue
 		}
 		if got.Problem != c.want.Problem || got.Kind != c.want.Kind || !slices.Equal(got.Members, c.want.Members) {

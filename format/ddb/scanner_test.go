@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 )
@@ -82,123 +81,6 @@ func TestSkip(t *testing.T) {
 	s := NewScanner([]byte(` {"a":[1]} "next"`))
 	if err := s.Skip(); err != nil || s.Offset() != 10 {
 		t.Errorf("skipped to byte %d: %v", s.Offset(), err)
-	}
-}
-
-// TestMemberTypes gives every JSON type where a member of one type belongs.
-func TestMemberTypes(t *testing.T) {
-	t.Parallel()
-	const object = "Start of structure or map found where not expected"
-	text := func(s *Scanner) (any, error) { return s.Text() }
-	boolean := func(s *Scanner) (any, error) { return s.Bool() }
-	integer := func(s *Scanner) (any, error) { return s.Int("Integer") }
-	long := func(s *Scanner) (any, error) { return s.Int("Long") }
-	double := func(s *Scanner) (any, error) { return s.Float("Double") }
-	blob := func(s *Scanner) (any, error) { b, err := s.Blob(); return string(b), err }
-	for _, c := range []struct {
-		name string
-		read func(*Scanner) (any, error)
-		in   string
-		want any // an error's text as error, "" for no JSON
-	}{
-		{"String", text, ` "a\u0062"`, "ab"},
-		{"String", text, `""`, ""},
-		{"String", text, `true`, errors.New("TRUE_VALUE cannot be converted to String")},
-		{"String", text, `false`, errors.New("FALSE_VALUE cannot be converted to String")},
-		{"String", text, `-12`, errors.New("NUMBER_VALUE cannot be converted to String")},
-		{"String", text, `1.5`, errors.New("DECIMAL_VALUE cannot be converted to String")},
-		{"String", text, `1e5`, errors.New("DECIMAL_VALUE cannot be converted to String")},
-		{"String", text, `1E5`, errors.New("DECIMAL_VALUE cannot be converted to String")},
-		{"String", text, `null`, errors.New("NULL_VALUE cannot be converted to String")},
-		{"String", text, `[]`, errors.New("Unrecognized collection type class java.lang.String")},
-		{"String", text, `{}`, errors.New(object)},
-		{"String", text, `1.`, errors.New("")},
-		{"String", text, ``, errors.New("")},
-		{"String", text, `x`, errors.New("")},
-		{"String", text, `"`, errors.New("")},
-		{"Boolean", boolean, ` true`, true},
-		{"Boolean", boolean, `false`, false},
-		{"Boolean", boolean, `"true"`, errors.New("Unexpected token received from parser")},
-		{"Boolean", boolean, `1`, errors.New("NUMBER_VALUE cannot be converted to Boolean")},
-		{"Boolean", boolean, `1.5`, errors.New("DECIMAL_VALUE cannot be converted to Boolean")},
-		{"Boolean", boolean, `[]`, errors.New("Unrecognized collection type class java.lang.Boolean")},
-		{"Boolean", boolean, `{}`, errors.New(object)},
-		{"Boolean", boolean, `null`, errors.New("NULL_VALUE cannot be converted to Boolean")},
-		{"Boolean", boolean, `tru`, errors.New("")},
-		{"Boolean", boolean, ``, errors.New("")},
-		{"Boolean", boolean, `x`, errors.New("")},
-		{"Integer", integer, ` 5`, int64(5)},
-		{"Integer", integer, `-0`, int64(0)},
-		{"Integer", integer, `1.9`, int64(1)},
-		{"Integer", integer, `-1.9`, int64(-1)},
-		{"Integer", integer, `1e3`, int64(1000)},
-		{"Integer", integer, `9223372036854775807`, int64(math.MaxInt64)},
-		{"Integer", integer, `-9223372036854775808`, int64(math.MinInt64)},
-		{"Integer", integer, `9223372036854775808`, int64(math.MaxInt64)},
-		{"Integer", integer, `-9223372036854775809`, int64(math.MinInt64)},
-		{"Integer", integer, `1e999`, int64(math.MaxInt64)},
-		{"Integer", integer, `-1e999`, int64(math.MinInt64)},
-		{"Integer", integer, `1e-999`, int64(0)},
-		{"Integer", integer, `"5"`, errors.New("STRING_VALUE cannot be converted to Integer")},
-		{"Long", long, `"5"`, errors.New("STRING_VALUE cannot be converted to Long")},
-		{"Long", long, `true`, errors.New("TRUE_VALUE cannot be converted to Long")},
-		{"Integer", integer, `false`, errors.New("FALSE_VALUE cannot be converted to Integer")},
-		{"Integer", integer, `null`, errors.New("NULL_VALUE cannot be converted to Integer")},
-		{"Integer", integer, `[]`, errors.New("Unrecognized collection type class java.lang.Integer")},
-		{"Integer", integer, `{}`, errors.New(object)},
-		{"Integer", integer, `-`, errors.New("")},
-		{"Integer", integer, ``, errors.New("")},
-		{"Integer", integer, `x`, errors.New("")},
-		{"Double", double, ` 5`, 5.0},
-		{"Double", double, `-1.5e2`, -150.0},
-		{"Double", double, `1e999`, math.MaxFloat64},
-		{"Double", double, `-1e999`, -math.MaxFloat64},
-		{"Double", double, `1e-999`, 0.0},
-		{"Double", double, `"5"`, errors.New("STRING_VALUE cannot be converted to Double")},
-		{"Double", double, `1.`, errors.New("")},
-		{"Double", double, ``, errors.New("")},
-		{"Double", double, `x`, errors.New("")},
-		{"Blob", blob, ` "3q2+7w=="`, "\xde\xad\xbe\xef"},
-		{"Blob", blob, `""`, ""},
-		{"Blob", blob, `"AAE\u003d"`, "\x00\x01"},
-		{"Blob", blob, `"\/w=="`, "\xff"},
-		{"Blob", blob, `5`, errors.New("only base-64-encoded strings are convertible to bytes")},
-		{"Blob", blob, `true`, errors.New("only base-64-encoded strings are convertible to bytes")},
-		{"Blob", blob, `[]`, errors.New("only base-64-encoded strings are convertible to bytes")},
-		{"Blob", blob, `{}`, errors.New("only base-64-encoded strings are convertible to bytes")},
-		{"Blob", blob, `"AAAAA"`, errors.New("Base64 encoded length is expected a multiple of 4 bytes but found: 5")},
-		{"Blob", blob, `"AA"`, errors.New("Base64 encoded length is expected a multiple of 4 bytes but found: 2")},
-		{"Blob", blob, `" AA=="`, errors.New("Base64 encoded length is expected a multiple of 4 bytes but found: 5")},
-		{"Blob", blob, `x`, errors.New("")},
-		{"Blob", blob, `"AAAA`, errors.New("")},
-	} {
-		s := NewScanner([]byte(c.in))
-		got, err := c.read(s)
-		want, fails := c.want.(error)
-		switch {
-		case fails:
-			if msg := syntaxMessage(t, c.in, err); msg != want.Error() {
-				t.Errorf("%s %s: %q, want %q", c.name, c.in, msg, want)
-			}
-		case err != nil || got != c.want:
-			t.Errorf("%s %s: %v, %v, want %v", c.name, c.in, got, err, c.want)
-		case s.End() != nil:
-			t.Errorf("%s %s: stops at byte %d", c.name, c.in, s.Offset())
-		}
-	}
-}
-
-func TestBlobIsStrict(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{
-		"AAB=", "AB==", "A===", "====", "=AAA", "A=AA", "AA=A", "AA==AA==", "AAA==AAA", "AA-_", "AA A", "A\\nAA", "A\\rAA", "AA\\r\\n",
-		"AAA\\n", "AAAé000", "AA\\u0000A", "!@#$", "AAA=\\n\\n\\n\\n",
-	} {
-		in := `"` + text + `"`
-		_, err := NewScanner([]byte(in)).Blob()
-		if msg := syntaxMessage(t, in, err); msg != "Invalid last non-pad Base64 character dectected" {
-			t.Errorf("%s: %q", in, msg)
-		}
 	}
 }
 
