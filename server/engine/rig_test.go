@@ -105,6 +105,14 @@ func (r *rig) try(op, request string) (string, *api.Error) {
 		"BatchGetItem":   run(r, r.e.BatchGetItem),
 		"Query":          run(r, r.e.Query),
 		"Scan":           run(r, r.e.Scan),
+
+		"CreateTable":       run(r, r.e.CreateTable),
+		"DescribeTable":     run(r, r.e.DescribeTable),
+		"ListTables":        run(r, r.e.ListTables),
+		"UpdateTable":       run(r, r.e.UpdateTable),
+		"DeleteTable":       run(r, r.e.DeleteTable),
+		"DescribeLimits":    run(r, r.e.DescribeLimits),
+		"DescribeEndpoints": run(r, r.e.DescribeEndpoints),
 	}[op]
 	if !ok {
 		r.Fatalf("no operation %s", op)
