@@ -11,7 +11,7 @@ import (
 // Decoder reads the JSON of requests of shape T. What the shape looks like is
 // worked out once, by NewDecoder; a Decoder is safe for concurrent use.
 //
-// Members are named by the fields of T. A member that is absent or null leaves
+// Members are named by the fields of T (but for those tagged json:"-"). A member that is absent or null leaves
 // its field zero, one that is sent empty does not; unknown members are skipped
 // and of one sent twice the last counts. Fields may be strings, bools, int32,
 // int64, float64, []byte, structs, types that have ScanJSON(*ddb.Scanner) error,

@@ -32,6 +32,7 @@ type every struct {
 	Item  AttributeMap
 	Items []AttributeMap
 	Value AttributeValue
+	Host  string `json:"-"`
 	base
 }
 
@@ -83,6 +84,7 @@ func TestDecode(t *testing.T) {
 		{"bad values are left to the engine", `{"Value":{"NULL":false}}`, every{
 			Value: AttributeValue{Value: ddb.Null(), Bad: &ddb.ValueError{Problem: ddb.NullIsFalse}, Present: true},
 		}},
+		{"fields that are no members", `{"Host":"h","host":1}`, every{}},
 		{"promoted members", `{"Inherited":"i"}`, every{base: base{ptr("i")}}},
 		{"the last of a repeated member counts, whole", `{"S":"a","S":"b","Names":["x","y"],"Names":["z"],"Words":{"a":"1"},"Words":{"b":"2"},
 			"Plain":{"Name":"p"},"Plain":{},"I":1,"I":null,"Item":{"a":{"S":"x"}},"Item":null}`, every{

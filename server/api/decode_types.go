@@ -46,7 +46,7 @@ func (c compiler) structure(t reflect.Type) *structure {
 	st := &structure{array: unrecognized + "class " + modelNamespace + t.Name(), fields: map[string]field{}}
 	c[t] = st
 	for _, f := range reflect.VisibleFields(t) {
-		if f.Anonymous || !f.IsExported() {
+		if f.Anonymous || !f.IsExported() || f.Tag.Get("json") == "-" {
 			continue
 		}
 		st.fields[f.Name] = field{f.Index, c.codec(f.Type), composite(f.Type)}
