@@ -5,9 +5,10 @@ package ddb
 import (
 	"fmt"
 	"math"
-	"math/big"
 	"strconv"
 	"strings"
+
+	"github.com/cockroachdb/apd/v3"
 )
 
 // Limits of a DynamoDB number (service.md 7.2; AWS "Supported data types").
@@ -237,19 +238,16 @@ func (n Number) sign() int {
 // Add returns n + o, exactly; the error is a *NumberError when the sum needs
 // more than 38 digits or leaves the range.
 func (n Number) Add(o Number) (Number, error) {
-	switch {
-	case o.IsZero():
-		return n, nil
-	case n.IsZero():
-		return o, nil
+	a, b := n.decimal(), o.decimal()
+	var sum apd.Decimal
+	// The base context does not round; two numbers in range cannot make it fail.
+	if _, err := apd.BaseContext.Add(&sum, &a, &b); err != nil {
+		return Number{}, fmt.Errorf("add %s and %s: %w", n, o, err)
 	}
-	unit := min(n.exp-len(n.digits), o.exp-len(o.digits)) // both are multiples of 10^unit
-	sum := n.scaled(unit)
-	sum.Add(sum, o.scaled(unit))
-	if sum.Sign() == 0 { // a written zero is range-checked by its exponent, this one is not
+	if sum.IsZero() { // a written zero is range-checked by its exponent, this one is not
 		return Number{}, nil
 	}
-	return ParseNumber(sum.String() + "e" + strconv.Itoa(unit))
+	return ParseNumber(sum.Text('E'))
 }
 
 // Sub returns n - o, exactly; errors as Add.
@@ -258,14 +256,14 @@ func (n Number) Sub(o Number) (Number, error) {
 	return n.Add(o)
 }
 
-// scaled returns n / 10^unit, which must be an integer: at most 293 digits.
-func (n Number) scaled(unit int) *big.Int {
-	text := appendZeros([]byte(n.digits), n.exp-len(n.digits)-unit)
-	i, _ := new(big.Int).SetString(string(text), 10)
-	if n.neg {
-		i.Neg(i)
+func (n Number) decimal() (d apd.Decimal) {
+	if n.IsZero() {
+		return d
 	}
-	return i
+	d.Coeff.SetString(n.digits, 10)
+	d.Exponent = int32(n.exp - len(n.digits))
+	d.Negative = n.neg
+	return d
 }
 
 // String returns the plain form, the canonical one: no exponent, no leading
