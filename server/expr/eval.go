@@ -70,7 +70,10 @@ func (e *env) operand(n *node, item ddb.Item) (ddb.Value, bool) {
 	case fnSize:
 		v, _ := e.operand(n.args[0], item)
 		size, ok := sizeOf(v)
-		return ddb.Int(int64(size)), ok
+		if !ok {
+			return ddb.Value{}, false
+		}
+		return ddb.Int(int64(size)), true
 	}
 	v, _ := e.find(n.path, item)
 	return v, true
