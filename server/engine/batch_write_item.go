@@ -240,11 +240,14 @@ func (m *batchMember) cost() *consumed {
 	return &m.del.cost
 }
 
-// perTable yields the members of one table after the other.
+// perTable calls f with the members of each table that were carried out.
 func (b *batchWrite) perTable(f func(t *storage.Table, members []*batchMember)) {
 	byTable := map[storage.TableID][]*batchMember{}
 	var order []storage.TableID
 	for _, m := range b.members {
+		if m.unprocessed {
+			continue
+		}
 		if byTable[m.table.ID] == nil {
 			order = append(order, m.table.ID)
 		}
@@ -319,7 +322,7 @@ func (e *Engine) appendBatchMetrics(ctx context.Context, id auth.Identity, dst [
 		}
 		seen := map[string]bool{}
 		for _, m := range members {
-			if m.unprocessed || seen[string(m.key.PK)] {
+			if seen[string(m.key.PK)] {
 				continue
 			}
 			seen[string(m.key.PK)] = true
