@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/extenddb/extenddb/server/api"
+	"github.com/extenddb/extenddb/server/auth"
+	"github.com/extenddb/extenddb/server/clock"
+)
+
+const benchAnswer = `{"Item":{"pk":{"S":"customer#12345"},"sk":{"S":"order#2024-01-01"},"total":{"N":"12.50"}}}`
+
+// BenchmarkEmpty compares an operation that does nothing with a bare handler
+// that answers the same bytes: the difference is what this package costs.
+func BenchmarkEmpty(b *testing.B) {
+	const body = `{"TableName":"orders","Key":{"pk":{"S":"customer#12345"},"sk":{"S":"order#2024-01-01"}}}`
+	h := newHandler(map[string]operation{
+		target + "GetItem": op(func(_ context.Context, _ auth.Identity, _ *api.GetItemInput, out *api.Body) error {
+			out.Raw(benchAnswer)
+			return nil
+		}),
+	}, Options{Clock: clock.Real{}, Log: slog.New(slog.DiscardHandler)})
+	bare := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		_, _ = io.WriteString(w, benchAnswer)
+	})}
+	for name, srv := range map[string]*http.Server{"wire": h.Server(), "bare": bare} {
+		b.Run(name, func(b *testing.B) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				b.Fatal(err)
+			}
+			done := make(chan error, 1)
+			go func() { done <- srv.Serve(l) }()
+			url := "http://" + l.Addr().String()
+			client := &http.Client{Transport: &http.Transport{}}
+			b.ReportAllocs()
+			for b.Loop() {
+				req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+				if err != nil {
+					b.Fatal(err)
+				}
+				req.Header.Set("X-Amz-Target", target+"GetItem")
+				req.Header.Set("Content-Type", "application/x-amz-json-1.0")
+				req.Header.Set("Accept-Encoding", "identity")
+				res, err := client.Do(req)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != 200 {
+					b.Fatal(res.Status, err)
+				}
+				_ = res.Body.Close()
+			}
+			client.CloseIdleConnections()
+			if err := srv.Close(); err != nil {
+				b.Error(err)
+			}
+			<-done
+		})
+	}
+}

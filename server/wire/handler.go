@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package wire speaks DynamoDB's protocol: JSON 1.0 over HTTP/1.1, the target
+// header that names the operation, request ids, checksums, compression and
+// error bodies. It bounds what requests and responses in flight may hold.
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/extenddb/extenddb/format/ddb"
+	"github.com/extenddb/extenddb/server/api"
+	"github.com/extenddb/extenddb/server/auth"
+	"github.com/extenddb/extenddb/server/clock"
+	"github.com/extenddb/extenddb/server/engine"
+)
+
+// Options say how a Handler behaves. Zero durations and sizes stand for the
+// defaults.
+type Options struct {
+	Ready  func(context.Context) error // does storage answer? for /readyz
+	Clock  clock.Clock
+	Log    *slog.Logger
+	Region string // shown to health checks
+
+	Budget   int64         // bytes of bodies in flight; default 256 MiB, at least MinBudget
+	Stall    time.Duration // a body or response that makes no progress for so long is given up; default 10 s
+	Header   time.Duration // headers, and bodies that come with them, must be there by then; default 10 s
+	Idle     time.Duration // a connection without a request is closed then; default 3 min
+	Wait     time.Duration // for room in the budget; default 10 s
+	Patience time.Duration // before the oldest unfinished body makes room for others; default 100 ms
+}
+
+const (
+	defaultBudget   = 256 << 20
+	defaultStall    = 10 * time.Second
+	defaultIdle     = 3 * time.Minute
+	defaultPatience = 100 * time.Millisecond
+	// maxResponse bounds an operation and its answer together: nothing takes
+	// that long, it only frees connections that are dead.
+	maxResponse = 10 * time.Minute
+	// maxHeader bounds headers; signed ones with session tokens have some 4 KiB.
+	maxHeader = 64 << 10
+	// readyLimit bounds the answer of storage to /readyz.
+	readyLimit = 2 * time.Second
+)
+
+func (o *Options) fill() {
+	if o.Budget == 0 {
+		o.Budget = defaultBudget
+	}
+	o.Budget = max(o.Budget, MinBudget)
+	for _, d := range []struct {
+		p *time.Duration
+		d time.Duration
+	}{
+		{&o.Stall, defaultStall},
+		{&o.Header, defaultStall},
+		{&o.Idle, defaultIdle},
+		{&o.Wait, defaultStall},
+		{&o.Patience, defaultPatience},
+	} {
+		if *d.p == 0 {
+			*d.p = d.d
+		}
+	}
+}
+
+// Handler answers HTTP requests. It is safe for concurrent use.
+type Handler struct {
+	o   Options
+	ops map[string]operation // by X-Amz-Target
+
+	// Two shares: operations wait for room in the second only, with their
+	// request complete, and what is in the second is on its way out. So nobody
+	// ever waits for somebody who waits.
+	requests, responses *share
+
+	calls    sync.Pool // of *call
+	zips     chan struct{}
+	gzips    sync.Pool // of *gzip.Writer
+	draining atomic.Bool
+}
+
+// New returns a Handler that carries out requests with e.
+func New(e *engine.Engine, o Options) *Handler { return newHandler(operations(e), o) }
+
+func newHandler(ops map[string]operation, o Options) *Handler {
+	o.fill()
+	h := &Handler{
+		o: o, ops: ops,
+		requests:  newShare(o.Budget/2, o.Clock, o.Patience, o.Wait),
+		responses: newShare(o.Budget/2, o.Clock, o.Patience, o.Wait),
+		zips:      make(chan struct{}, maxZips),
+	}
+	h.calls.New = func() any { return newCall(h) }
+	return h
+}
+
+// Server returns an http.Server with the handler and its time limits.
+func (h *Handler) Server() *http.Server {
+	return &http.Server{
+		Handler:        h,
+		ReadTimeout:    h.o.Header, // bodies that come later get more, see intake.go
+		WriteTimeout:   maxResponse,
+		IdleTimeout:    h.o.Idle,
+		MaxHeaderBytes: maxHeader,
+
+		DisableGeneralOptionsHandler: true,
+
+		ErrorLog: slog.NewLogLogger(h.o.Log.Handler(), slog.LevelDebug),
+	}
+}
+
+// Drain makes /readyz fail from now on.
+func (h *Handler) Drain() { h.draining.Store(true) }
+
+// ServeHTTP answers one request.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := h.calls.Get().(*call)
+	c.begin(w, r)
+	defer c.release()
+	switch {
+	case r.Method == http.MethodPost:
+		h.post(c)
+	case r.Method == http.MethodOptions && c.origin:
+		c.preflight()
+	case r.Method == http.MethodGet:
+		h.get(c)
+	default:
+		c.unknownPage()
+	}
+}
+
+// get answers the paths of health checks.
+func (h *Handler) get(c *call) {
+	switch c.r.URL.Path {
+	case "/":
+		c.text(http.StatusOK, "healthy: dynamodb."+h.o.Region+".amazonaws.com ")
+	case "/healthz":
+		c.text(http.StatusOK, "ok\n")
+	case "/readyz":
+		if err := h.ready(c.r.Context()); err != nil {
+			h.o.Log.WarnContext(c.r.Context(), "not ready", "err", err)
+			c.text(http.StatusServiceUnavailable, "not ready\n")
+			return
+		}
+		c.text(http.StatusOK, "ok\n")
+	default:
+		c.unknownPage()
+	}
+}
+
+func (h *Handler) ready(ctx context.Context) error {
+	if h.draining.Load() {
+		return errors.New("server is stopping")
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	return h.o.Ready(ctx)
+}
+
+// post answers a call of an operation.
+func (h *Handler) post(c *call) {
+	if c.r.ContentLength != 0 && c.contentType == "" {
+		c.discard()
+		c.unknownPage()
+		return
+	}
+	if err := c.readBody(); err != nil {
+		c.fail(err)
+		return
+	}
+	name := header(c.r, "X-Amz-Target")
+	op, ok := h.ops[name]
+	if !ok {
+		c.fail(unknownOperation(c.body))
+		return
+	}
+	if op.page {
+		if err := c.reserve(); err != nil {
+			c.fail(api.Unavailable())
+			return
+		}
+	}
+	if err := h.run(c, op); err != nil {
+		fault := engine.Fault(err)
+		if fault.Status >= http.StatusInternalServerError {
+			h.logFault(c, name, err)
+		}
+		c.fail(fault)
+		return
+	}
+	c.send(http.StatusOK, c.out.B)
+}
+
+// unknownOperation is the answer to a target that does not exist: what is no
+// JSON is refused first.
+func unknownOperation(body []byte) *api.Error {
+	if len(body) > 0 {
+		s := ddb.NewScanner(body)
+		err := s.Skip()
+		if err == nil {
+			err = s.End()
+		}
+		if err != nil {
+			return api.Serialization(err)
+		}
+	}
+	return api.UnknownOperation()
+}
+
+// run carries out op; a panic in it is an error like any other.
+func (h *Handler) run(c *call, op operation) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return op.run(c.r.Context(), auth.Anonymous(), c)
+}
+
+func (h *Handler) logFault(c *call, target string, err error) {
+	ctx := c.r.Context()
+	level := slog.LevelError
+	if ctx.Err() != nil { // the client went away; nobody reads the answer
+		level = slog.LevelDebug
+	}
+	cause := err
+	var fault *api.Error
+	if errors.As(err, &fault) && fault.Cause != nil {
+		cause = fault.Cause
+	}
+	_, name, _ := strings.Cut(target, ".")
+	h.o.Log.Log(ctx, level, "operation failed", "operation", name, "request_id", c.id(), "err", cause)
+}
+
+// header returns the first value of a header by its canonical name.
+func header(r *http.Request, name string) string {
+	if v := r.Header[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
