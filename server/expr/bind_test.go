@@ -10,99 +10,109 @@ import (
 	"github.com/extenddb/extenddb/format/ddb"
 )
 
-func TestBindConditions(t *testing.T) {
+// checkConditions runs cases that meet the same error in every role a condition
+// can have.
+func checkConditions(t *testing.T, cases []textCase) {
+	t.Helper()
+	for _, role := range []Role{RoleCondition, RoleFilter, RoleKeyCondition} {
+		for i := range cases {
+			cases[i].role = role
+		}
+		checkTexts(t, slices.Clone(cases))
+	}
+}
+
+func TestBindOperands(t *testing.T) {
 	t.Parallel()
 	const (
-		noName   = "An expression attribute name used in the document path is not defined; attribute name: "
-		noValue  = "An expression attribute value used in expression is not defined; attribute value: "
-		count    = "Incorrect number of operands for operator or function; operator or function: "
+		noName  = "An expression attribute name used in the document path is not defined; attribute name: "
+		noValue = "An expression attribute value used in expression is not defined; attribute value: "
+		count   = "Incorrect number of operands for operator or function; operator or function: "
+		kind    = "Incorrect operand type for operator or function; operator or function: "
+	)
+	checkConditions(t, []textCase{
+		{0, "attribute_exists(#zz.RearView, :s) and a=a", noName + "#zz"},
+		{0, "begins_with(Pictures.#zz)", noName + "#zz"},
+		{0, "(#zz between :lo and :hi) and (#PC in (:cat1, :cat2))", noName + "#zz"},
+		{0, "(a)between(b.c[45].#d)and(:a)", noName + "#d"},
+		{0, "#4g > a AND #_ > a", ""},
+		{0, "begins_with(:hello, #zz, #b)", noValue + ":hello"},
+		{0, ":x < :y", noValue + ":x"},
+
+		{0, "attribute_exists(things, a) and a=a", count + "attribute_exists, number of operands: 2"},
+		{0, "attribute_not_exists(things, b)", count + "attribute_not_exists, number of operands: 2"},
+		{0, "attribute_type(things)", count + "attribute_type, number of operands: 1"},
+		{0, "begins_with(things)", count + "begins_with, number of operands: 1"},
+		{0, "begins_with(things, size(a), b)", count + "begins_with, number of operands: 3"},
+		{0, "contains(things)", count + "contains, number of operands: 1"},
+		{0, "size(things, a) > b", count + "size, number of operands: 2"},
+
+		{0, "attribute_type(a, size(a)) and a=a", kind + "attribute_type, operand type: N"},
+		{0, "attribute_type(a, b)", kind + "attribute_type, operand type: {B,NULL,SS,BOOL,L,BS,N,NS,S,M}"},
+		{0, "attribute_type(a, :n)", kind + "attribute_type, operand type: N"},
+		{0, "attribute_type(a, :b)", kind + "attribute_type, operand type: B"},
+		{0, "attribute_type(a, :bool)", kind + "attribute_type, operand type: BOOL"},
+		{0, "attribute_type(a, :null)", kind + "attribute_type, operand type: NULL"},
+		{0, "attribute_type(a, :l)", kind + "attribute_type, operand type: L"},
+		{0, "attribute_type(a, :m)", kind + "attribute_type, operand type: M"},
+		{0, "attribute_type(a, :ss)", kind + "attribute_type, operand type: SS"},
+		{0, "attribute_type(a, :type1)", "Invalid attribute type name found; type: 1, valid types: {B,NULL,SS,BOOL,L,BS,N,NS,S,M}"},
+		{0, "attribute_type(a, :typeS)", ""},
+		{0, "begins_with(a, size(a))", kind + "begins_with, operand type: N"},
+		{0, "begins_with(a, :n)", kind + "begins_with, operand type: N"},
+		{0, "begins_with(:bool, a)", kind + "begins_with, operand type: BOOL"},
+		{0, "begins_with(:bs, a)", kind + "begins_with, operand type: BS"},
+		{0, "begins_with(a, :b) OR begins_with(:s, a)", ""},
+		{0, "size(size(a)) > :n", kind + "size, operand type: N"},
+		{0, "attribute_not_exists(size(:n))", kind + "size, operand type: N"},
+		{0, "size(:bool) > a", kind + "size, operand type: BOOL"},
+		{0, "size(:null) > a", kind + "size, operand type: NULL"},
+		{0, "size(:s) > a AND size(:l) > b", ""},
+	})
+}
+
+func TestBindOperators(t *testing.T) {
+	t.Parallel()
+	const (
 		kind     = "Incorrect operand type for operator or function; operator or function: "
 		path     = "Operator or function requires a document path; operator or function: "
 		distinct = "The first operand must be distinct from the remaining operands for this operator or function; operator: "
 		between  = "The BETWEEN operator requires "
 	)
-	cases := []struct{ text, want string }{
-		{"attribute_exists(#zz.RearView, :s) and a=a", noName + "#zz"},
-		{"begins_with(Pictures.#zz)", noName + "#zz"},
-		{"(#zz between :lo and :hi) and (#PC in (:cat1, :cat2))", noName + "#zz"},
-		{"(a)between(b.c[45].#d)and(:a)", noName + "#d"},
-		{"#4g > a AND #_ > a", ""},
-		{"begins_with(:hello, #zz, #b)", noValue + ":hello"},
-		{":x < :y", noValue + ":x"},
+	checkConditions(t, []textCase{
+		{0, "a < :bool", kind + "<, operand type: BOOL"},
+		{0, ":l <= a", kind + "<=, operand type: L"},
+		{0, "a > :m", kind + ">, operand type: M"},
+		{0, ":null >= a", kind + ">=, operand type: NULL"},
+		{0, "a = :ss OR a <> :m OR a IN (:l, :null)", ""},
+		{0, "a between :s and :ns", kind + "BETWEEN, operand type: NS"},
+		{0, ":m between a and b", kind + "BETWEEN, operand type: M"},
+		{0, "a between :n and :s", between + "same data type for lower and upper bounds; lower bound operand: AttributeValue: {N:1}, upper bound operand: AttributeValue: {S:a}"},
+		{0, "a between :s2 and :s", between + "upper bound to be greater than or equal to lower bound; lower bound operand: AttributeValue: {S:b}, upper bound operand: AttributeValue: {S:a}"},
+		{0, "a between :b2 and :b", between + "upper bound to be greater than or equal to lower bound; lower bound operand: AttributeValue: {B:Yg==}, upper bound operand: AttributeValue: {B:YQ==}"},
+		{0, "a between :n and :n", ""},
+		{0, "a between :n and b", ""},
 
-		{"attribute_exists(things, a) and a=a", count + "attribute_exists, number of operands: 2"},
-		{"attribute_not_exists(things, b)", count + "attribute_not_exists, number of operands: 2"},
-		{"attribute_type(things)", count + "attribute_type, number of operands: 1"},
-		{"begins_with(things)", count + "begins_with, number of operands: 1"},
-		{"begins_with(things, size(a), b)", count + "begins_with, number of operands: 3"},
-		{"contains(things)", count + "contains, number of operands: 1"},
-		{"size(things, a) > b", count + "size, number of operands: 2"},
+		{0, "attribute_exists(:s) and a=a", path + "attribute_exists"},
+		{0, "attribute_not_exists(size(:s))", path + "attribute_not_exists"},
 
-		{"attribute_type(a, size(a)) and a=a", kind + "attribute_type, operand type: N"},
-		{"attribute_type(a, b)", kind + "attribute_type, operand type: {B,NULL,SS,BOOL,L,BS,N,NS,S,M}"},
-		{"attribute_type(a, :n)", kind + "attribute_type, operand type: N"},
-		{"attribute_type(a, :b)", kind + "attribute_type, operand type: B"},
-		{"attribute_type(a, :bool)", kind + "attribute_type, operand type: BOOL"},
-		{"attribute_type(a, :null)", kind + "attribute_type, operand type: NULL"},
-		{"attribute_type(a, :l)", kind + "attribute_type, operand type: L"},
-		{"attribute_type(a, :m)", kind + "attribute_type, operand type: M"},
-		{"attribute_type(a, :ss)", kind + "attribute_type, operand type: SS"},
-		{"attribute_type(a, :type1)", "Invalid attribute type name found; type: 1, valid types: {B,NULL,SS,BOOL,L,BS,N,NS,S,M}"},
-		{"attribute_type(a, :typeS)", ""},
-		{"begins_with(a, size(a))", kind + "begins_with, operand type: N"},
-		{"begins_with(a, :n)", kind + "begins_with, operand type: N"},
-		{"begins_with(:bool, a)", kind + "begins_with, operand type: BOOL"},
-		{"begins_with(:bs, a)", kind + "begins_with, operand type: BS"},
-		{"begins_with(a, :b) OR begins_with(:s, a)", ""},
-		{"size(size(a)) > :n", kind + "size, operand type: N"},
-		{"attribute_not_exists(size(:n))", kind + "size, operand type: N"},
-		{"size(:bool) > a", kind + "size, operand type: BOOL"},
-		{"size(:null) > a", kind + "size, operand type: NULL"},
-		{"size(:s) > a AND size(:l) > b", ""},
-		{"a < :bool", kind + "<, operand type: BOOL"},
-		{":l <= a", kind + "<=, operand type: L"},
-		{"a > :m", kind + ">, operand type: M"},
-		{":null >= a", kind + ">=, operand type: NULL"},
-		{"a = :ss OR a <> :m OR a IN (:l, :null)", ""},
-		{"a between :s and :ns", kind + "BETWEEN, operand type: NS"},
-		{":m between a and b", kind + "BETWEEN, operand type: M"},
-		{"a between :n and :s", between + "same data type for lower and upper bounds; lower bound operand: AttributeValue: {N:1}, upper bound operand: AttributeValue: {S:a}"},
-		{"a between :s2 and :s", between + "upper bound to be greater than or equal to lower bound; lower bound operand: AttributeValue: {S:b}, upper bound operand: AttributeValue: {S:a}"},
-		{"a between :b2 and :b", between + "upper bound to be greater than or equal to lower bound; lower bound operand: AttributeValue: {B:Yg==}, upper bound operand: AttributeValue: {B:YQ==}"},
-		{"a between :n and :n", ""},
-		{"a between :n and b", ""},
-
-		{"attribute_exists(:s) and a=a", path + "attribute_exists"},
-		{"attribute_not_exists(size(:s))", path + "attribute_not_exists"},
-
-		{"a = a AND #a = b AND :views > a", distinct + "=, first operand: [a]"},
-		{"#a <> a", distinct + "<>, first operand: [a]"},
-		{"a > #a", distinct + ">, first operand: [a]"},
-		{"((a=a) OR (a=a))", distinct + "=, first operand: [a]"},
-		{"contains(ab.bc[1].a, ab.bc[1].#a)", distinct + "contains, first operand: [ab, bc, [1], a]"},
-		{"attribute_type(ab.bc[1].#a, ab.bc[1].a)", distinct + "attribute_type, first operand: [ab, bc, [1], a]"},
-		{"begins_with(a, a)", distinct + "begins_with, first operand: [a]"},
-		{"a between b and a", distinct + "BETWEEN, first operand: [a]"},
-		{"a in (b, #a)", distinct + "IN, first operand: [a]"},
-		{":s = :s AND a[0] = a[1] AND a.#i = a[3]", ""},
-		{"a between b and b", ""},
-	}
-	for _, tc := range cases {
-		for _, role := range []Role{RoleCondition, RoleFilter, RoleKeyCondition} {
-			t.Run(role.String()+" "+tc.text, func(t *testing.T) {
-				t.Parallel()
-				want := tc.want
-				if want != "" {
-					want = "Invalid " + role.String() + ": " + want
-				}
-				wantError(t, bindAs(NewCache(0), placeholders(t), role, tc.text), Invalid, want)
-			})
-		}
-	}
+		{0, "a = a AND #a = b AND :views > a", distinct + "=, first operand: [a]"},
+		{0, "#a <> a", distinct + "<>, first operand: [a]"},
+		{0, "a > #a", distinct + ">, first operand: [a]"},
+		{0, "((a=a) OR (a=a))", distinct + "=, first operand: [a]"},
+		{0, "contains(ab.bc[1].a, ab.bc[1].#a)", distinct + "contains, first operand: [ab, bc, [1], a]"},
+		{0, "attribute_type(ab.bc[1].#a, ab.bc[1].a)", distinct + "attribute_type, first operand: [ab, bc, [1], a]"},
+		{0, "begins_with(a, a)", distinct + "begins_with, first operand: [a]"},
+		{0, "a between b and a", distinct + "BETWEEN, first operand: [a]"},
+		{0, "a in (b, #a)", distinct + "IN, first operand: [a]"},
+		{0, ":s = :s AND a[0] = a[1] AND a.#i = a[3]", ""},
+		{0, "a between b and b", ""},
+	})
 }
 
 func TestBindUpdates(t *testing.T) {
 	t.Parallel()
+	const u = RoleUpdate
 	const (
 		noName   = "An expression attribute name used in the document path is not defined; attribute name: "
 		noValue  = "An expression attribute value used in expression is not defined; attribute value: "
@@ -112,63 +122,54 @@ func TestBindUpdates(t *testing.T) {
 		section  = "Incorrect operand type for operator or function; operator: "
 		count    = "Incorrect number of operands for operator or function; operator or function: "
 	)
-	cases := []struct{ text, want string }{
-		{"SET #zz = if_not_exists(:zz)", noName + "#zz"},
-		{"SET #a = if_not_exists(:zz)", noValue + ":zz"},
-		{"SET a = b, a = :zz", noValue + ":zz"},
-		{"ADD a :zz", noValue + ":zz"},
+	checkTexts(t, []textCase{
+		{u, "SET #zz = if_not_exists(:zz)", noName + "#zz"},
+		{u, "SET #a = if_not_exists(:zz)", noValue + ":zz"},
+		{u, "SET a = b, a = :zz", noValue + ":zz"},
+		{u, "ADD a :zz", noValue + ":zz"},
 
-		{"set d[1] = a, d.b = a, c[1].a = a, #c = if_not_exists(a)", overlap + "[c, [1], a], path two: [c]"},
-		{"set #c[3].#i = a, #c[3] = a", overlap + "[c, [3], [3]], path two: [c, [3]]"},
-		{"set a = b, a = c", overlap + "[a], path two: [a]"},
-		{"set a = b remove a.b", overlap + "[a], path two: [a, b]"},
-		{"set a.b = b add a.b :n", overlap + "[a, b], path two: [a, b]"},
-		{"set l[0] = b remove l", overlap + "[l, [0]], path two: [l]"},
-		{"set #c[3].#i = a, #c.#i[3] = if_not_exists(a)", conflict + "[c, [3], [3]], path two: [c, [3], [3]]"},
-		{"remove a.#c set a[1] = #i", conflict + "[a, c], path two: [a, [1]]"},
-		{"remove a.b, a.c, l[0], l[1], l[2].x, l[2].y", ""},
+		{u, "set d[1] = a, d.b = a, c[1].a = a, #c = if_not_exists(a)", overlap + "[c, [1], a], path two: [c]"},
+		{u, "set #c[3].#i = a, #c[3] = a", overlap + "[c, [3], [3]], path two: [c, [3]]"},
+		{u, "set a = b, a = c", overlap + "[a], path two: [a]"},
+		{u, "set a = b remove a.b", overlap + "[a], path two: [a, b]"},
+		{u, "set a.b = b add a.b :n", overlap + "[a, b], path two: [a, b]"},
+		{u, "set l[0] = b remove l", overlap + "[l, [0]], path two: [l]"},
+		{u, "set #c[3].#i = a, #c.#i[3] = if_not_exists(a)", conflict + "[c, [3], [3]], path two: [c, [3], [3]]"},
+		{u, "remove a.#c set a[1] = #i", conflict + "[a, c], path two: [a, [1]]"},
+		{u, "remove a.b, a.c, l[0], l[1], l[2].x, l[2].y", ""},
 
-		{"set b = list_append(:s, a), c = if_not_exists(a) add a.b :s", section + "ADD, operand type: STRING"},
-		{"delete a.b :s", section + "DELETE, operand type: STRING"},
-		{"add a.b :null", section + "ADD, operand type: NULL"},
-		{"delete a.b :bool", section + "DELETE, operand type: BOOLEAN"},
-		{"add a.b :b", section + "ADD, operand type: BINARY"},
-		{"delete a.b :m", section + "DELETE, operand type: MAP"},
-		{"add a.b :l", section + "ADD, operand type: LIST"},
-		{"delete a.b :n", section + "DELETE, operand type: NUMBER"},
-		{"add a :n, b :ss delete c :ns, d :bs", ""},
+		{u, "set b = list_append(:s, a), c = if_not_exists(a) add a.b :s", section + "ADD, operand type: STRING"},
+		{u, "delete a.b :s", section + "DELETE, operand type: STRING"},
+		{u, "add a.b :null", section + "ADD, operand type: NULL"},
+		{u, "delete a.b :bool", section + "DELETE, operand type: BOOLEAN"},
+		{u, "add a.b :b", section + "ADD, operand type: BINARY"},
+		{u, "delete a.b :m", section + "DELETE, operand type: MAP"},
+		{u, "add a.b :l", section + "ADD, operand type: LIST"},
+		{u, "delete a.b :n", section + "DELETE, operand type: NUMBER"},
+		{u, "add a :n, b :ss delete c :ns, d :bs", ""},
 
-		{"set a = if_not_exists(c)", count + "if_not_exists, number of operands: 1"},
-		{"set a = list_append(c)", count + "list_append, number of operands: 1"},
-		{"set a = list_append(c, d, e)", count + "list_append, number of operands: 3"},
-		{"set a = if_not_exists(:s, c)", "Operator or function requires a document path; operator or function: if_not_exists"},
-		{"set a = if_not_exists(if_not_exists(a, b), c)", "Operator or function requires a document path; operator or function: if_not_exists"},
+		{u, "set a = if_not_exists(c)", count + "if_not_exists, number of operands: 1"},
+		{u, "set a = list_append(c)", count + "list_append, number of operands: 1"},
+		{u, "set a = list_append(c, d, e)", count + "list_append, number of operands: 3"},
+		{u, "set a = if_not_exists(:s, c)", "Operator or function requires a document path; operator or function: if_not_exists"},
+		{u, "set a = if_not_exists(if_not_exists(a, b), c)", "Operator or function requires a document path; operator or function: if_not_exists"},
 
-		{"set a = list_append(:s, a)", kind + "list_append, operand type: S"},
-		{"set a = list_append(a, :n)", kind + "list_append, operand type: N"},
-		{"set a = list_append(a, (b + c))", kind + "list_append, operand type: N"},
-		{"set a = list_append(a, :m)", kind + "list_append, operand type: M"},
-		{"set a = a + :s", kind + "+, operand type: S"},
-		{"set a = :b + a", kind + "+, operand type: B"},
-		{"set a = :s - :b", kind + "-, operand type: S"},
-		{"set a = a - :ns", kind + "-, operand type: NS"},
-		{"set a = a + list_append(b, c)", kind + "+, operand type: L"},
-		{"set a = a + a, b = list_append(b, b), c = :n - :n", ""},
-	}
-	for _, tc := range cases {
-		t.Run(tc.text, func(t *testing.T) {
-			t.Parallel()
-			want := tc.want
-			if want != "" {
-				want = "Invalid UpdateExpression: " + want
-			}
-			wantError(t, bindAs(NewCache(0), placeholders(t), RoleUpdate, tc.text), Invalid, want)
-		})
-	}
+		{u, "set a = list_append(:s, a)", kind + "list_append, operand type: S"},
+		{u, "set a = list_append(a, :n)", kind + "list_append, operand type: N"},
+		{u, "set a = list_append(a, (b + c))", kind + "list_append, operand type: N"},
+		{u, "set a = list_append(a, :m)", kind + "list_append, operand type: M"},
+		{u, "set a = a + :s", kind + "+, operand type: S"},
+		{u, "set a = :b + a", kind + "+, operand type: B"},
+		{u, "set a = :s - :b", kind + "-, operand type: S"},
+		{u, "set a = a - :ns", kind + "-, operand type: NS"},
+		{u, "set a = a + list_append(b, c)", kind + "+, operand type: L"},
+		{u, "set a = a + a, b = list_append(b, b), c = :n - :n", ""},
+	})
 }
 
 func TestBindProjections(t *testing.T) {
 	t.Parallel()
+	const p = RoleProjection
 	const (
 		overlap  = "Two document paths overlap with each other; must remove or rewrite one of these paths; path one: "
 		conflict = "Two document paths conflict with each other; must remove or rewrite one of these paths; path one: "
@@ -177,28 +178,18 @@ func TestBindProjections(t *testing.T) {
 	for i := 1; i < 40; i++ {
 		wide += ", c" + strings.Repeat("x", i)
 	}
-	cases := []struct{ text, want string }{
-		{"a,b,a,#zz", "An expression attribute name used in the document path is not defined; attribute name: #zz"},
-		{"b[1], b.a, #a.b, a", overlap + "[a, b], path two: [a]"},
-		{"a, #a[1]", overlap + "[a], path two: [a, [1]]"},
-		{"a, a", overlap + "[a], path two: [a]"},
-		{"a.b, #a[1], #i", conflict + "[a, b], path two: [a, [1]]"},
-		{"a.b[1], #a[1], #i", conflict + "[a, b, [1]], path two: [a, [1]]"},
-		{"a[3].b, #a.#i.b", conflict + "[a, [3], b], path two: [a, [3], b]"},
-		{wide, ""},
-		{wide + ", cxxx", overlap + "[cxxx], path two: [cxxx]"},
-		{"a[0], a[1], a[2].b, a[2].c", ""},
-	}
-	for _, tc := range cases {
-		t.Run(tc.text, func(t *testing.T) {
-			t.Parallel()
-			want := tc.want
-			if want != "" {
-				want = "Invalid ProjectionExpression: " + want
-			}
-			wantError(t, bindAs(NewCache(0), placeholders(t), RoleProjection, tc.text), Invalid, want)
-		})
-	}
+	checkTexts(t, []textCase{
+		{p, "a,b,a,#zz", "An expression attribute name used in the document path is not defined; attribute name: #zz"},
+		{p, "b[1], b.a, #a.b, a", overlap + "[a, b], path two: [a]"},
+		{p, "a, #a[1]", overlap + "[a], path two: [a, [1]]"},
+		{p, "a, a", overlap + "[a], path two: [a]"},
+		{p, "a.b, #a[1], #i", conflict + "[a, b], path two: [a, [1]]"},
+		{p, "a.b[1], #a[1], #i", conflict + "[a, b, [1]], path two: [a, [1]]"},
+		{p, "a[3].b, #a.#i.b", conflict + "[a, [3], b], path two: [a, [3], b]"},
+		{p, wide, ""},
+		{p, wide + ", cxxx", overlap + "[cxxx], path two: [cxxx]"},
+		{p, "a[0], a[1], a[2].b, a[2].c", ""},
+	})
 }
 
 func TestPlaceholderChecks(t *testing.T) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package expr is DynamoDB's expression language: condition, filter,
-// key-condition, projection and update expressions, their placeholders, and
+// key-condition, projection, update and search-condition expressions, their
+// placeholders, and
 // the legacy request members (Expected, QueryFilter, ScanFilter,
 // KeyConditions, AttributeUpdates) that say the same in other words.
 //

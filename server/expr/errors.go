@@ -15,9 +15,11 @@ const (
 	RoleKeyCondition
 	RoleProjection
 	RoleUpdate
+	RoleSearchCondition
 )
 
-var roleNames = [...]string{"", "ConditionExpression", "FilterExpression", "KeyConditionExpression", "ProjectionExpression", "UpdateExpression"}
+var roleNames = [...]string{"", "ConditionExpression", "FilterExpression", "KeyConditionExpression", "ProjectionExpression", "UpdateExpression",
+	"SearchConditionExpression"}
 
 // String returns the name of the request member, "ConditionExpression" and so
 // on; "" for the zero Role.

@@ -53,6 +53,8 @@ func bindAs(c *Cache, p *Placeholders, role Role, text string) error {
 		_, err = c.Projection(p, text)
 	case RoleUpdate:
 		_, err = c.Update(p, text)
+	case RoleSearchCondition:
+		_, err = c.SearchCondition(p, text)
 	case RoleKeyCondition:
 		_, err = c.KeyCondition(p, text)
 	default:
@@ -79,5 +81,26 @@ func wantError(t *testing.T, err error, kind Kind, text string) {
 	}
 	if e.Kind != kind {
 		t.Fatalf("kind %d, want %d", e.Kind, kind)
+	}
+}
+
+// textCase is an expression and the error it meets, without its prefix; ""
+// is none.
+type textCase struct {
+	role       Role
+	text, want string
+}
+
+func checkTexts(t *testing.T, cases []textCase) {
+	t.Helper()
+	for _, tc := range cases {
+		t.Run(tc.role.String()+" "+tc.text[:min(len(tc.text), 60)], func(t *testing.T) {
+			t.Parallel()
+			want := tc.want
+			if want != "" {
+				want = "Invalid " + tc.role.String() + ": " + want
+			}
+			wantError(t, bindAs(NewCache(0), placeholders(t), tc.role, tc.text), Invalid, want)
+		})
 	}
 }

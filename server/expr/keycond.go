@@ -61,31 +61,18 @@ type KeyCondition struct {
 // attribute on the left. The first clause that is not fit for a key condition
 // decides the error.
 func (k *KeyCondition) Terms() ([]Term, error) {
-	terms, err := k.collect(nil, k.root)
-	if err != nil {
-		return nil, err
+	var terms []Term
+	for _, n := range flatten(nil, k.root) {
+		term, err := k.term(n)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(terms, func(t Term) bool { return t.Attr == term.Attr }) {
+			return nil, invalid(RoleKeyCondition, "KeyConditionExpressions must only contain one condition per key")
+		}
+		terms = append(terms, term)
 	}
 	return terms, nil
-}
-
-func (k *KeyCondition) collect(terms []Term, n *node) ([]Term, *Error) {
-	if n.op == opAnd {
-		var err *Error
-		for _, arg := range n.args {
-			if terms, err = k.collect(terms, arg); err != nil {
-				return nil, err
-			}
-		}
-		return terms, nil
-	}
-	term, err := k.term(n)
-	if err != nil {
-		return nil, err
-	}
-	if slices.ContainsFunc(terms, func(t Term) bool { return t.Attr == term.Attr }) {
-		return nil, invalid(RoleKeyCondition, "KeyConditionExpressions must only contain one condition per key")
-	}
-	return append(terms, term), nil
 }
 
 // keyOp returns the comparison an operator means with its attribute on the

@@ -8,21 +8,31 @@ import (
 	"testing"
 )
 
-func TestSyntaxErrors(t *testing.T) {
+type syntaxCase struct {
+	role        Role
+	text        string
+	token, near string // in the message
+}
+
+func checkSyntaxErrors(t *testing.T, cases []syntaxCase) {
+	t.Helper()
+	for _, tc := range cases {
+		t.Run(tc.role.String()+" "+tc.text, func(t *testing.T) {
+			t.Parallel()
+			err := bindAs(NewCache(0), placeholders(t), tc.role, tc.text)
+			wantError(t, err, Invalid, fmt.Sprintf("Invalid %s: Syntax error; token: \"%s\", near: \"%s\"", tc.role, tc.token, tc.near))
+		})
+	}
+}
+
+func TestConditionSyntaxErrors(t *testing.T) {
 	t.Parallel()
-	const c, k, p, u = RoleCondition, RoleKeyCondition, RoleProjection, RoleUpdate
-	cases := []struct {
-		role        Role
-		text        string
-		token, near string
-	}{
+	const c, k = RoleCondition, RoleKeyCondition
+	checkSyntaxErrors(t, []syntaxCase{
 		// Samples of the service.
-		{u, "INVALID SYNTAX HERE", "INVALID", "INVALID SYNTAX"},
-		{p, "!!!", "!", "!!"},
 		{c, "a = = b", "=", "= = b"},
 		{c, "attribute_not_exists(", "<EOF>", "("},
 		{c, "NOT #a", "<EOF>", "#a"},
-		// Conditions.
 		{c, "things are not gonna be ok", "are", "things are not"},
 		{c, "a > 4", "4", "> 4"},
 		{c, "attribute_exists(Pictures-RearView)", "-", "Pictures-RearView"},
@@ -66,7 +76,14 @@ func TestSyntaxErrors(t *testing.T) {
 		{c, "a != b", "!", "a !="},
 		{c, "a.1 = b", "1", ".1 ="},
 		{k, "(size(a))[0] > a", "[", ")[0"},
-		// Projections.
+	})
+}
+
+func TestOtherSyntaxErrors(t *testing.T) {
+	t.Parallel()
+	const p, u = RoleProjection, RoleUpdate
+	checkSyntaxErrors(t, []syntaxCase{
+		{p, "!!!", "!", "!!"},
 		{p, "whatever(stuff)", "(", "whatever(stuff"},
 		{p, ":a", ":a", ":a"},
 		{p, "abort,", "<EOF>", ","},
@@ -77,7 +94,7 @@ func TestSyntaxErrors(t *testing.T) {
 		{p, "(a)", "(", "(a"},
 		{p, "a-b", "-", "a-b"},
 		{p, "a b", "b", "a b"},
-		// Updates.
+		{u, "INVALID SYNTAX HERE", "INVALID", "INVALID SYNTAX"},
 		{u, "whatever", "whatever", "whatever"},
 		{u, "set a", "<EOF>", "a"},
 		{u, "add a", "<EOF>", "a"},
@@ -108,34 +125,21 @@ func TestSyntaxErrors(t *testing.T) {
 		{u, "set a = b,", "<EOF>", ","},
 		{u, "remove a,", "<EOF>", ","},
 		{u, "set a = b set", "<EOF>", "set"},
-	}
-	for _, tc := range cases {
-		t.Run(tc.role.String()+" "+tc.text, func(t *testing.T) {
-			t.Parallel()
-			err := bindAs(NewCache(0), placeholders(t), tc.role, tc.text)
-			wantError(t, err, Invalid, fmt.Sprintf("Invalid %s: Syntax error; token: \"%s\", near: \"%s\"", tc.role, tc.token, tc.near))
-		})
-	}
+	})
 }
 
-func TestStaticRules(t *testing.T) {
+func TestStructureRules(t *testing.T) {
 	t.Parallel()
 	const c, f, k, p, u = RoleCondition, RoleFilter, RoleKeyCondition, RoleProjection, RoleUpdate
 	const (
-		empty    = "The expression can not be empty;"
-		parens   = "The expression has redundant parentheses;"
-		fname    = "Invalid function name; function: "
-		place    = "The function is not allowed to be used this way in an expression; function: "
-		notCond  = "The function is not allowed in a condition expression; function: "
-		notUpd   = "The function is not allowed in an update expression; function: "
-		reserved = "Attribute name is a reserved keyword; reserved keyword: "
+		empty   = "The expression can not be empty;"
+		parens  = "The expression has redundant parentheses;"
+		fname   = "Invalid function name; function: "
+		place   = "The function is not allowed to be used this way in an expression; function: "
+		notCond = "The function is not allowed in a condition expression; function: "
+		notUpd  = "The function is not allowed in an update expression; function: "
 	)
-	deep := "a" + strings.Repeat(".b", 31)
-	cases := []struct {
-		role Role
-		text string
-		want string // behind the prefix; "" is no error
-	}{
+	checkTexts(t, []textCase{
 		{c, "", empty}, {f, "", empty}, {k, "", empty}, {p, "", empty}, {u, "", empty}, {u, " \t\r\n", empty},
 
 		{f, "a=b and a > ((views))", parens},
@@ -177,7 +181,15 @@ func TestStaticRules(t *testing.T) {
 		{f, "a between b and attribute_exists(things)", place + "attribute_exists"},
 		{f, "a between attribute_exists(things) and b", place + "attribute_exists"},
 		{f, "a in (b, attribute_exists(things))", place + "attribute_exists"},
+	})
+}
 
+func TestNamesAndLimits(t *testing.T) {
+	t.Parallel()
+	const c, f, p, u = RoleCondition, RoleFilter, RoleProjection, RoleUpdate
+	const reserved = "Attribute name is a reserved keyword; reserved keyword: "
+	deep := "a" + strings.Repeat(".b", 31)
+	checkTexts(t, []textCase{
 		{f, "attribute_exists(views, #a)", reserved + "views"},
 		{f, ":s < abOrT", reserved + "abOrT"},
 		{f, "a.Name = :s", reserved + "Name"},
@@ -211,17 +223,7 @@ func TestStaticRules(t *testing.T) {
 		{c, "a = " + strings.Repeat("b", maxText-3), "Expression size has exceeded the maximum allowed size; expression size: 4097"},
 		{p, strings.Repeat("b", maxText+2), "Expression size has exceeded the maximum allowed size; expression size: 4098"},
 		{u, "remove " + strings.Repeat("b", maxText), "Expression size has exceeded the maximum allowed size;"},
-	}
-	for _, tc := range cases {
-		t.Run(tc.role.String()+" "+tc.text[:min(len(tc.text), 60)], func(t *testing.T) {
-			t.Parallel()
-			want := tc.want
-			if want != "" {
-				want = "Invalid " + tc.role.String() + ": " + want
-			}
-			wantError(t, bindAs(NewCache(0), placeholders(t), tc.role, tc.text), Invalid, want)
-		})
-	}
+	})
 }
 
 // The operator limit counts each AND, OR, NOT, comparison and function once.

@@ -22,7 +22,10 @@ type Placeholders struct {
 // NewPlaceholders returns the placeholders of a request. A nil map is a member
 // that was not sent, an empty one was sent empty. The maps are kept.
 func NewPlaceholders(names map[string]string, values map[string]ddb.Value) *Placeholders {
-	return &Placeholders{names: names, values: values}
+	return &Placeholders{
+		names: names, values: values,
+		usedNames: make([]string, 0, len(names)), usedValues: make([]string, 0, len(values)),
+	}
 }
 
 const (
