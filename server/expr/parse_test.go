@@ -272,17 +272,23 @@ func TestReservedWords(t *testing.T) {
 	}
 }
 
-// Text as hostile as its length allows must neither crash nor blow the stack.
-func TestHostileNesting(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{
+// hostile are texts as bad as their length allows.
+func hostile() []string {
+	return []string{
 		strings.Repeat("(", maxText),
 		strings.Repeat("NOT ", maxText/4),
 		strings.Repeat("size(", maxText/5),
 		strings.Repeat("(", 2000) + "a = b" + strings.Repeat(")", 2000),
 		"a" + strings.Repeat("[0]", 1365),
 		strings.Repeat("a,", 2047) + "b",
-	} {
+		strings.Repeat("a<b OR ", 580) + "a<b",
+	}
+}
+
+// Hostile text must neither crash nor blow the stack.
+func TestHostileText(t *testing.T) {
+	t.Parallel()
+	for _, text := range hostile() {
 		for _, role := range []Role{RoleCondition, RoleKeyCondition, RoleProjection} {
 			if err := bindAs(NewCache(0), placeholders(t), role, text); err == nil {
 				t.Errorf("%s %.20s: no error", role, text)
@@ -290,6 +296,20 @@ func TestHostileNesting(t *testing.T) {
 		}
 		if err := bindAs(NewCache(0), placeholders(t), RoleUpdate, "SET a="+text[:min(len(text), maxText-6)]); err == nil {
 			t.Errorf("update %.20s: no error", text)
+		}
+	}
+}
+
+// What an expression allocates is bounded by its length. Not parallel, as
+// AllocsPerRun demands.
+func TestAllocationsAreBounded(t *testing.T) {
+	p := placeholders(t)
+	for _, text := range append(hostile(), fuzzCorpus()...) {
+		for _, role := range []Role{RoleCondition, RoleProjection, RoleUpdate} {
+			n := testing.AllocsPerRun(1, func() { _ = bindAs(NewCache(0), p, role, text) })
+			if limit := float64(100 + 2*len(text)); n > limit {
+				t.Errorf("%s %.40q: %v allocations, limit %v", role, text, n, limit)
+			}
 		}
 	}
 }

@@ -249,9 +249,11 @@ func (p *parser) placeholder(list *[]string, name string) int {
 	return ref
 }
 
-// call reads a function call whose operands operand reads; the name is next.
+// call reads a function call, of which isCall has seen the beginning, whose
+// operands operand reads.
 func (p *parser) call(operand func() (*node, *Error)) (*node, *Error) {
 	name := p.str(p.next())
+	p.pos++ // (
 	n := &node{op: function(name)}
 	p.operator()
 	switch {
@@ -262,9 +264,6 @@ func (p *parser) call(operand func() (*node, *Error)) (*node, *Error) {
 		p.breaks(ruleFunctionKind, "The function is not allowed in an update expression; function: %s", name)
 	case p.role != RoleUpdate && n.op.isUpdate():
 		p.breaks(ruleFunctionKind, "The function is not allowed in a condition expression; function: %s", name)
-	}
-	if err := p.expect("("); err != nil {
-		return nil, err
 	}
 	for {
 		arg, err := operand()
