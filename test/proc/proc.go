@@ -27,13 +27,22 @@ import (
 // Binary builds extenddb into dir and returns its path.
 func Binary(t testing.TB, dir string) string {
 	t.Helper()
+	bin, err := Build(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bin
+}
+
+// Build is Binary outside tests.
+func Build(dir string) (string, error) {
 	bin := filepath.Join(dir, "extenddb")
 	cmd := exec.Command("go", "build", "-o", bin, "github.com/extenddb/extenddb/cmd/extenddb")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build extenddb: %v\n%s", err, out)
+		return "", fmt.Errorf("build extenddb: %w\n%s", err, out)
 	}
-	return bin
+	return bin, nil
 }
 
 // Server is a running "extenddb serve".
@@ -76,9 +85,14 @@ func Start(t testing.TB, bin, file string, args ...string) *Server {
 
 // TryStart is Start for servers that may refuse.
 func TryStart(bin, file string, args ...string) (*Server, error) {
-	s := &Server{logs: &logs{}, exit: make(chan error, 1)}
-	s.cmd = exec.Command(bin, append([]string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--storage", "sqlite:" + file}, args...)...)
-	s.cmd.Dir = filepath.Dir(file)
+	cmd := exec.Command(bin, append([]string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--storage", "sqlite:" + file}, args...)...)
+	cmd.Dir = filepath.Dir(file)
+	return Run(cmd)
+}
+
+// Run starts a command that logs, as JSON, where it is "serving".
+func Run(cmd *exec.Cmd) (*Server, error) {
+	s := &Server{cmd: cmd, logs: &logs{}, exit: make(chan error, 1)}
 	stderr, err := s.cmd.StderrPipe()
 	if err != nil {
 		return nil, err
@@ -169,14 +183,17 @@ func (s *Server) AnonymousRSS() (int64, error) {
 }
 
 // CPU returns the processor time the threads of the process have used (Linux).
-func (s *Server) CPU() (time.Duration, error) {
-	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", s.Pid()))
+func (s *Server) CPU() (time.Duration, error) { return CPU(s.Pid()) }
+
+// CPU returns the processor time the threads of a process have used (Linux).
+func CPU(pid int) (time.Duration, error) {
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
 		return 0, err
 	}
 	var sum time.Duration
 	for _, task := range tasks {
-		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/schedstat", s.Pid(), task.Name()))
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/schedstat", pid, task.Name()))
 		if err != nil {
 			continue // the thread has ended
 		}
