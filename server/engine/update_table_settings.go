@@ -60,7 +60,9 @@ func changeWarm(def *ddb.TableDefinition, w *api.WarmThroughput) error {
 				" for WarmThroughput for table is lower than current WarmThroughput, decreasing WarmThroughput is not supported")
 		}
 	}
-	def.WarmThroughput = warmOf(w)
+	has.ReadUnitsPerSecond = max(has.ReadUnitsPerSecond, orZero(w.ReadUnitsPerSecond))
+	has.WriteUnitsPerSecond = max(has.WriteUnitsPerSecond, orZero(w.WriteUnitsPerSecond))
+	def.WarmThroughput = &has
 	return nil
 }
 
