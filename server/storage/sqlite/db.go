@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/extenddb/extenddb/server/clock"
+	"github.com/extenddb/extenddb/server/storage"
+)
+
+// Memory as Options.Path keeps everything in a private temporary file that
+// Close removes. Nothing is synced.
+const Memory = ":memory:"
+
+// Synchronous says what an acknowledged write survives.
+type Synchronous uint8
+
+// Levels of durability.
+const (
+	Full   Synchronous = iota // power loss: each batch is synced
+	Normal                    // a crash of the process, not of the machine
+	off                       // only for Memory
+)
+
+func (s Synchronous) String() string { return [...]string{"FULL", "NORMAL", "OFF"}[s] }
+
+// Options say how to open a database.
+type Options struct {
+	Path        string // of the file, created when absent; or Memory
+	Synchronous Synchronous
+	Readers     int   // reads at a time; 0: two per CPU, 4 to 8
+	Batch       int   // requests that may share a transaction; 0: 256. 1 is for measuring what sharing saves
+	CacheBytes  int64 // page cache of the writer; a reader has a quarter; 0: 16 MiB
+	// Mmap is how much of the file is mapped, in bytes; 0 none. It saves a
+	// third of a read's CPU, but an I/O error then kills the process.
+	Mmap        int64
+	MaxTables   int    // per account; 0: 2,500, the service's quota
+	AdminSocket string // named in the lock file
+	Clock       clock.Clock
+	Log         *slog.Logger
+
+	hooks hooks
+}
+
+// hooks let tests stand in the middle of things; nil ones do nothing.
+type hooks struct {
+	queued    func() // after a request is queued
+	batch     func() // before the writer takes a batch
+	committed func(requests int)
+	step      func() // in a drop, before each commit
+}
+
+func (o *Options) setDefaults() {
+	if o.Readers == 0 {
+		o.Readers = min(max(2*runtime.NumCPU(), 4), 8)
+	}
+	if o.Batch == 0 {
+		o.Batch = batchRequests
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = 16 << 20
+	}
+	if o.MaxTables == 0 {
+		o.MaxTables = 2500
+	}
+	if o.Clock == nil {
+		o.Clock = clock.Real{}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// DB is an open database: a storage.Engine.
+type DB struct {
+	o     Options
+	path  string
+	tmp   string // directory to remove at the end
+	lock  *flock.Flock
+	life  life
+	cat   atomic.Pointer[catalog]
+	gate  atomic.Uint64 // see view
+	pool  *pool
+	w     *writer
+	stats *tracker
+	work  claims
+	bufs  sync.Pool // of *chunk
+}
+
+var _ storage.Engine = (*DB)(nil)
+
+// Open opens or creates the database and migrates it. Errors: a
+// *storage.Locked when another process holds it, ErrForeign, ErrNewer, and
+// those of storage.
+func Open(ctx context.Context, o Options) (*DB, error) {
+	o.setDefaults()
+	db := &DB{o: o, path: o.Path}
+	db.work.init()
+	db.bufs.New = func() any { return new(chunk) }
+	if err := db.open(ctx); err != nil {
+		db.abandon()
+		return nil, fmt.Errorf("open %s: %w", o.Path, public(err))
+	}
+	return db, nil
+}
+
+func (db *DB) open(ctx context.Context) error {
+	if err := lockOwnDescriptors(); err != nil {
+		return fmt.Errorf("choose file locks: %w", err)
+	}
+	if err := db.place(); err != nil {
+		return err
+	}
+	var err error
+	if db.lock, err = takeLock(db.path, db.o.AdminSocket, db.o.Clock.Now()); err != nil {
+		return err
+	}
+	c, err := openConn(db.path)
+	if err != nil {
+		return err
+	}
+	db.w = newWriter(db, c) // owns c from here on
+	if err := identify(c); err != nil {
+		return err
+	}
+	if err := db.configure(c, db.o.CacheBytes); err != nil {
+		return err
+	}
+	if err := migrate(c, db.o.Clock.Now()); err != nil {
+		return err
+	}
+	if err := db.load(ctx, c); err != nil {
+		return err
+	}
+	db.pool = newPool(db.o.Readers, db.openReader)
+	return db.w.start()
+}
+
+// place finds out where the file is.
+func (db *DB) place() (err error) {
+	if db.o.Path != Memory {
+		db.path, err = resolve(db.o.Path)
+		return err
+	}
+	if db.tmp, err = os.MkdirTemp("", "extenddb-"); err != nil {
+		return fmt.Errorf("make temporary directory: %w", err)
+	}
+	db.path = filepath.Join(db.tmp, "memory.db")
+	db.o.Synchronous = off
+	return nil
+}
+
+// abandon frees what a failed open holds.
+func (db *DB) abandon() {
+	if db.w != nil {
+		db.w.closeConn()
+	}
+	db.release()
+}
+
+func (db *DB) release() {
+	if db.lock != nil {
+		_ = db.lock.Close()
+	}
+	if db.tmp != "" {
+		_ = os.RemoveAll(db.tmp)
+	}
+}
+
+// pragmas hold for every connection. A checkpoint that found readers in its
+// way leaves a long log behind: it is cut to journal_size_limit by the next.
+const (
+	walLimit = 64 << 20
+	pragmas  = `PRAGMA busy_timeout = 10000; PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = %d;
+PRAGMA wal_autocheckpoint = 1000; PRAGMA cache_size = -%d; PRAGMA mmap_size = %d; PRAGMA synchronous = %s;
+PRAGMA trusted_schema = OFF; PRAGMA journal_mode = WAL`
+)
+
+func (db *DB) configure(c *conn, cache int64) error {
+	return c.exec(fmt.Sprintf(pragmas, walLimit, cache>>10, db.o.Mmap, db.o.Synchronous))
+}
+
+func (db *DB) openReader() (*session, error) {
+	c, err := openConn(db.path)
+	if err != nil {
+		return nil, err
+	}
+	if err := db.configure(c, db.o.CacheBytes/4); err != nil {
+		_ = c.close()
+		return nil, err
+	}
+	return newSession(c), nil
+}
+
+// Ping implements storage.Lifecycle.
+func (db *DB) Ping(ctx context.Context) error {
+	return db.read(ctx, func(r *session) error {
+		s, err := r.stmt(sqlPing)
+		if err != nil {
+			return err
+		}
+		return s.run()
+	})
+}
+
+// Close implements storage.Lifecycle: it waits for running calls, iterators
+// included, writes the log back into the database file and gives the lock up.
+func (db *DB) Close() error {
+	if !db.life.close() {
+		return nil
+	}
+	db.pool.close()
+	err := db.w.stop()
+	db.release()
+	return public(err)
+}
+
+// read runs f on a reader. f must not wait for anything, the writer least of
+// all: readers are few.
+func (db *DB) read(ctx context.Context, f func(*session) error) error {
+	if err := db.life.enter(); err != nil {
+		return err
+	}
+	defer db.life.leave()
+	return db.readInside(ctx, f)
+}
+
+// readInside is read for a call that has entered already.
+func (db *DB) readInside(ctx context.Context, f func(*session) error) error {
+	r, err := db.pool.acquire(ctx)
+	if err != nil {
+		return public(err)
+	}
+	err = f(r)
+	db.pool.release(r, err)
+	return public(err)
+}
+
+// life counts running calls, so that Close can wait for them.
+type life struct {
+	mu     sync.Mutex
+	n      int
+	closed bool
+	idle   chan struct{} // closed when closed and n is 0
+}
+
+func (l *life) enter() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return storage.ErrClosed
+	}
+	l.n++
+	return nil
+}
+
+func (l *life) leave() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.n--; l.closed && l.n == 0 {
+		close(l.idle)
+	}
+}
+
+// close lets no call in any more and waits for those inside; false when that
+// was done before, by a call that may still wait.
+func (l *life) close() bool {
+	l.mu.Lock()
+	if l.closed {
+		idle := l.idle
+		l.mu.Unlock()
+		<-idle
+		return false
+	}
+	l.closed, l.idle = true, make(chan struct{})
+	if l.n == 0 {
+		close(l.idle)
+	}
+	l.mu.Unlock()
+	<-l.idle
+	return true
+}
+
+// isContext tells whether err is how ctx ended.
+func isContext(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && errors.Is(err, ctx.Err())
+}
+
+func millis(t time.Time) int64 { return t.UnixMilli() }

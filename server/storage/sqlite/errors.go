@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	lib "modernc.org/sqlite/lib"
+
+	"github.com/extenddb/extenddb/server/storage"
+)
+
+// What Open may refuse a file for, beside the errors of storage.
+var (
+	// ErrForeign: the file is no ExtendDB database. It was not changed.
+	ErrForeign = errors.New("not an ExtendDB database")
+	// ErrNewer: a newer program migrated the file.
+	ErrNewer = errors.New("database is of a newer version")
+)
+
+// public turns an error of SQLite into one of storage, which it wraps; other
+// errors stay as they are.
+func public(err error) error {
+	var e *sqliteError
+	if !errors.As(err, &e) || isListed(err) {
+		return err
+	}
+	if isDamage(e) {
+		return fmt.Errorf("%w: %w", storage.ErrCorrupt, err)
+	}
+	return fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+}
+
+func isListed(err error) bool {
+	return errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrUnavailable) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, context.DeadlineExceeded)
+}
+
+// isDamage tells errors of what is stored from those of the moment.
+func isDamage(e *sqliteError) bool {
+	switch e.primary() {
+	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB, lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH, lib.SQLITE_ERROR:
+		return true
+	}
+	return false
+}
+
+// dooms reports whether an error met by one request ends the whole batch:
+// the disk is full, memory short, a file unreadable. All other errors are
+// those of the request alone.
+func dooms(err error) bool {
+	var e *sqliteError
+	return errors.As(err, &e) && !isDamage(e)
+}
+
+// damage is an ErrCorrupt that no statement noticed.
+type damage struct{ what string }
+
+func (e *damage) Error() string { return "storage is corrupt: " + e.what }
+
+// Unwrap returns storage.ErrCorrupt.
+func (e *damage) Unwrap() error { return storage.ErrCorrupt }

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlite
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/extenddb/extenddb/server/storage"
+)
+
+// lockSuffix names the lock file beside the database. SQLite itself would let
+// a second process write, behind the back of the catalog in memory.
+const lockSuffix = ".lock"
+
+// takeLock makes this process the owner of the database file. The first line
+// of the lock file tells who holds it, the second where it is administered.
+// The file stays when the lock is released: removing it would race with the
+// next owner.
+func takeLock(db, socket string, since time.Time) (*flock.Flock, error) {
+	path := db + lockSuffix
+	l := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR))
+	ok, err := l.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("lock database: %w", err)
+	}
+	if !ok {
+		return nil, &storage.Locked{Path: path, Holder: holder(path)}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "this host"
+	}
+	text := fmt.Sprintf("process %d on %s since %s\nsocket %s\n",
+		os.Getpid(), host, since.UTC().Format(time.RFC3339), socket)
+	// Where locks are mandatory the text may not be written; it only informs.
+	_ = os.WriteFile(path, []byte(text), 0o600)
+	return l, nil
+}
+
+func holder(path string) string {
+	b, err := os.ReadFile(path)
+	line, _, _ := strings.Cut(string(b), "\n")
+	if err != nil || line == "" {
+		return "another process"
+	}
+	return line
+}
+
+// resolve makes the path of the database absolute and follows links, so that
+// two names of one file share one lock.
+func resolve(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("find database: %w", err)
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		return real, nil
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(abs)) // a new file
+	if err != nil {
+		return "", fmt.Errorf("find database: %w", err)
+	}
+	return filepath.Join(dir, filepath.Base(abs)), nil
+}

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/extenddb/extenddb/server/storage"
+)
+
+// A step of background work ends at the first of these.
+const (
+	stepTime  = 20 * time.Millisecond
+	countRows = 20_000
+	dropRows  = 2_000
+	dropPage  = 128     // rows found before they are deleted
+	dropBytes = 8 << 20 // counted size
+)
+
+// claims are the leases in use: they die with the process, as its lock does.
+type claims struct {
+	mu   sync.Mutex
+	held map[storage.Work]struct{}
+}
+
+func (c *claims) init() { c.held = map[storage.Work]struct{}{} }
+
+// Pending implements storage.Maintainer: drops first. Work that is claimed is
+// not due.
+func (db *DB) Pending(ctx context.Context, now time.Time) ([]storage.Work, error) {
+	if err := db.life.enter(); err != nil {
+		return nil, err
+	}
+	defer db.life.leave()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var ws []storage.Work
+	for _, t := range db.cat.Load().byID {
+		w := storage.Work{Kind: storage.TableDrop, Table: t.ID, Account: t.Account, Name: t.Name()}
+		if t.Status != storage.Deleting {
+			if w.Kind = storage.Statistics; !db.stats.due(t.ID, now) {
+				continue
+			}
+		}
+		if !db.work.has(w) {
+			ws = append(ws, w)
+		}
+	}
+	slices.SortFunc(ws, func(a, b storage.Work) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Table, b.Table)) })
+	return ws, nil
+}
+
+func (c *claims) has(w storage.Work) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, held := c.held[w]
+	return held
+}
+
+// Claim implements storage.Maintainer.
+func (db *DB) Claim(ctx context.Context, w storage.Work) (storage.Lease, error) {
+	if err := db.life.enter(); err != nil {
+		return nil, err
+	}
+	defer db.life.leave()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l := &lease{db: db, w: w}
+	t, err := l.table()
+	if err != nil {
+		return nil, err
+	}
+	switch w.Kind {
+	case storage.TableDrop:
+		l.step = (&drop{db: db, t: t}).step
+	case storage.Statistics:
+		l.step = (&count{db: db, id: t.ID, before: db.stats.changes(t.ID)}).step
+	}
+	db.work.mu.Lock()
+	defer db.work.mu.Unlock()
+	if _, held := db.work.held[w]; held {
+		return nil, storage.ErrClaimed
+	}
+	db.work.held[w] = struct{}{}
+	return l, nil
+}
+
+// lease is one claim.
+type lease struct {
+	db   *DB
+	w    storage.Work
+	step func(ctx context.Context, now time.Time) (storage.Progress, error)
+	once sync.Once
+}
+
+// table returns the table if there is still such work on it.
+func (l *lease) table() (*storage.Table, error) {
+	t := l.db.cat.Load().byID[l.w.Table]
+	known := l.w.Kind == storage.TableDrop || l.w.Kind == storage.Statistics
+	if !known || t == nil || (t.Status == storage.Deleting) != (l.w.Kind == storage.TableDrop) {
+		return nil, storage.ErrNoWork
+	}
+	return t, nil
+}
+
+// Step implements storage.Lease.
+func (l *lease) Step(ctx context.Context, now time.Time) (storage.Progress, error) {
+	if err := l.db.life.enter(); err != nil {
+		return storage.Progress{}, err
+	}
+	defer l.db.life.leave()
+	if _, err := l.table(); err != nil {
+		return storage.Progress{}, err
+	}
+	p, err := l.step(ctx, now)
+	if errors.Is(err, storage.ErrTableNotFound) { // it went meanwhile
+		err = storage.ErrNoWork
+	}
+	return p, err
+}
+
+// Release implements storage.Lease.
+func (l *lease) Release() error {
+	l.once.Do(func() {
+		l.db.work.mu.Lock()
+		defer l.db.work.mu.Unlock()
+		delete(l.db.work.held, l.w)
+	})
+	return nil
+}
+
+// drop removes a DELETING table: entries, rows, then in one transaction with
+// the last of them the catalog row. How far it is, the storage itself tells.
+type drop struct {
+	db *DB
+	t  *storage.Table
+}
+
+func (d *drop) step(ctx context.Context, _ time.Time) (p storage.Progress, err error) {
+	err = d.db.change(ctx, true, func(tx *tx) (err error) {
+		p, err = d.some(tx)
+		if d.db.o.hooks.step != nil {
+			d.db.o.hooks.step()
+		}
+		return err
+	})
+	if err != nil {
+		return storage.Progress{}, err
+	}
+	return p, nil
+}
+
+// some removes what fits into a step.
+func (d *drop) some(tx *tx) (storage.Progress, error) {
+	if tx.cat.byID[d.t.ID] == nil {
+		return storage.Progress{}, storage.ErrNoWork
+	}
+	done, total, err := tx.left(d.t.ID)
+	if err != nil {
+		return storage.Progress{}, err
+	}
+	clk, removed, bytes, size := d.db.o.Clock, 0, 0, 0
+	begin := clk.Now()
+	more := true
+	for more && removed < dropRows && bytes < dropBytes && clk.Now().Sub(begin) < stepTime {
+		n := 0
+		if n, size, err = d.page(tx); err != nil {
+			return storage.Progress{}, err
+		}
+		more = n > 0
+		removed += n
+		bytes += size
+	}
+	done += int64(removed)
+	if total != 0 {
+		total = max(total, done)
+	}
+	p := storage.Progress{Done: done, Total: total, Finished: !more}
+	if more {
+		return p, tx.run(sqlDropped, done, total, int64(d.t.ID))
+	}
+	for _, sql := range forget() {
+		if err := tx.run(sql, int64(d.t.ID)); err != nil {
+			return storage.Progress{}, err
+		}
+	}
+	tx.setCatalog(tx.cat.without(d.t))
+	tx.onCommit(func() { d.db.stats.forget(d.t.ID) })
+	return p, nil
+}
+
+func (tx *tx) left(id storage.TableID) (done, total int64, err error) {
+	st, err := tx.w.s.stmt(sqlLeft)
+	if err != nil {
+		return 0, 0, err
+	}
+	st.bindInt(1, int64(id))
+	found, err := st.step()
+	if err != nil {
+		return 0, 0, err
+	}
+	if !found {
+		return 0, 0, &damage{"a table to drop is not listed"}
+	}
+	defer st.reset()
+	return st.colInt(0), st.colInt(1), nil
+}
+
+// page removes some entries, or rows when no entry is left; n is 0 at the end.
+func (d *drop) page(tx *tx) (n, bytes int, err error) {
+	for _, ix := range d.t.Indexes {
+		if n, err = tx.dropEntries(ix.ID); n > 0 || err != nil {
+			return n, 0, err
+		}
+	}
+	st, err := tx.w.s.stmt(sqlFirstRows)
+	if err != nil {
+		return 0, 0, err
+	}
+	st.bindInt(1, int64(d.t.ID))
+	st.bindInt(2, dropPage)
+	ids := make([]int64, 0, dropPage)
+	for {
+		more, err := st.step()
+		if err != nil {
+			return 0, 0, err
+		}
+		if !more {
+			break
+		}
+		ids = append(ids, st.colInt(0))
+		if bytes += int(st.colInt(1)); bytes >= dropBytes {
+			st.reset()
+			break
+		}
+	}
+	for _, id := range ids {
+		if err := tx.run(sqlDelete, id); err != nil {
+			return 0, 0, err
+		}
+	}
+	return len(ids), bytes, nil
+}
+
+// dropEntries removes the first entries of an index.
+func (tx *tx) dropEntries(ix storage.IndexID) (int, error) {
+	st, err := tx.w.s.stmt(sqlEntryAt)
+	if err != nil {
+		return 0, err
+	}
+	st.bindInt(1, int64(ix))
+	st.bindInt(2, dropPage-1)
+	found, err := st.step()
+	switch {
+	case err != nil:
+		return 0, err
+	case !found:
+		err = tx.run(sqlAllEntries, int64(ix))
+	default:
+		p, s, pk, sk := slices.Clone(st.colBlob(0)), slices.Clone(st.colBlob(1)), slices.Clone(st.colBlob(2)), slices.Clone(st.colBlob(3))
+		st.reset()
+		err = tx.run(sqlFirstEntry, int64(ix), p, s, pk, sk)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return tx.w.s.c.changes(), nil
+}
+
+// count walks the keys of a table and its indexes, some at a time, adding up
+// and keeping a sample of each. It is only in memory: after a crash the table
+// is due again and the walk, which costs about a second per million rows,
+// begins anew.
+type count struct {
+	db      *DB
+	id      storage.TableID
+	before  int64 // changes when it began
+	stats   storage.Stats
+	samples []walked
+	target  int // 0 the table, then its indexes
+	after   *storage.Position
+	thin    thinner
+	items   int64 // of the target
+	bytes   int64
+	done    int64
+}
+
+type walked struct {
+	ix        storage.IndexID
+	positions []storage.Position
+}
+
+func (c *count) step(ctx context.Context, now time.Time) (storage.Progress, error) {
+	t, err := c.db.cat.Load().usable(c.id)
+	if err != nil {
+		return storage.Progress{}, err
+	}
+	begin, limit := c.db.o.Clock.Now(), c.done+countRows
+	for c.target <= len(t.Indexes) {
+		ended, err := c.walk(ctx, t, begin, limit)
+		if err != nil && !errors.Is(err, storage.ErrStale) { // the next step takes the new definition
+			return storage.Progress{}, err
+		}
+		if !ended {
+			return storage.Progress{Done: c.done, Total: max(c.done, c.db.stats.total(c.id))}, nil
+		}
+		c.next(t)
+	}
+	if err := c.store(ctx, now); err != nil {
+		return storage.Progress{}, err
+	}
+	return storage.Progress{Done: c.done, Total: c.done, Finished: true}, nil
+}
+
+// walk goes on in the current target; ended tells that it has come to its end.
+func (c *count) walk(ctx context.Context, t *storage.Table, begin time.Time, limit int64) (ended bool, err error) {
+	const look = 256 // at the clock
+	r := storage.Range{Index: c.index(t), Want: storage.Sizes, After: c.after}
+	for row, err := range c.db.Range(ctx, t, r) {
+		if err != nil {
+			return false, err
+		}
+		c.thin.add(row)
+		c.items++
+		c.bytes += int64(row.Size)
+		if c.done++; c.done >= limit || c.done%look == 0 && c.db.o.Clock.Now().Sub(begin) >= stepTime {
+			pos := row.Clone().Position()
+			c.after = &pos
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (c *count) index(t *storage.Table) storage.IndexID {
+	if c.target == 0 {
+		return 0
+	}
+	return t.Indexes[c.target-1].ID
+}
+
+// next turns to the next target.
+func (c *count) next(t *storage.Table) {
+	ix := c.index(t)
+	if ix == 0 {
+		c.stats = storage.Stats{Items: c.items, Bytes: c.bytes, Indexes: map[storage.IndexID]storage.IndexStats{}}
+	} else {
+		c.stats.Indexes[ix] = storage.IndexStats{Items: c.items, Bytes: c.bytes}
+	}
+	c.samples = append(c.samples, walked{ix, c.thin.kept})
+	c.target++
+	c.after, c.items, c.bytes, c.thin = nil, 0, 0, thinner{}
+}
+
+// store makes the statistics known, and those samples that no scan holds.
+func (c *count) store(ctx context.Context, now time.Time) error {
+	k := c.db.stats
+	return c.db.change(ctx, false, func(tx *tx) error {
+		if _, err := tx.cat.usable(c.id); err != nil {
+			return err
+		}
+		id := int64(c.id)
+		changed := k.changes(c.id) - c.before
+		if err := tx.run(sqlSetStats, id, c.stats.Items, c.stats.Bytes, millis(now), changed); err != nil {
+			return err
+		}
+		for ix, s := range c.stats.Indexes {
+			if err := tx.run(sqlSetIxStats, int64(ix), id, s.Items, s.Bytes); err != nil {
+				return err
+			}
+		}
+		for _, s := range c.samples {
+			if replaced, err := tx.setSample(c.id, s, now); err != nil {
+				return err
+			} else if replaced {
+				tx.onCommit(func() { k.cache(c.id, s.ix, s.positions) })
+			}
+		}
+		tx.onCommit(func() { k.counted(c.id, c.stats, now, c.before) })
+		return nil
+	})
+}
+
+// setSample replaces a sample that is not held. One that is empty holds
+// nothing: the first real one is wanted at once.
+func (tx *tx) setSample(id storage.TableID, s walked, now time.Time) (replaced bool, err error) {
+	if tx.w.db.stats.held(id, s.ix, now) {
+		st, err := tx.w.s.stmt(sqlSample)
+		if err != nil {
+			return false, err
+		}
+		st.bindInt(1, int64(id))
+		st.bindInt(2, int64(s.ix))
+		found, err := st.step()
+		if err != nil {
+			return false, err
+		}
+		if found {
+			n := len(st.colBlob(0))
+			st.reset()
+			if n > 0 {
+				return false, nil
+			}
+		}
+	}
+	return true, tx.run(sqlSetSample, int64(id), int64(s.ix), encodeSample(s.positions))
+}

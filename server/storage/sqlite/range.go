@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/extenddb/extenddb/server/storage"
+)
+
+// variant is a kind of Range: each has one statement. Bounds are always half
+// open, lo <= key < hi, on the columns that are not fixed.
+type variant struct {
+	index   bool // over x, else over r
+	part    bool // within one partition
+	bounded bool // there is a hi
+	reverse bool
+	want    storage.Want
+}
+
+// sql returns the statement. It yields p, s, pk, sk, size, ver, flags, item.
+func (v variant) sql() string {
+	fixed, cols, from, shown := "t = ?", v.columns(), "r", "NULL, NULL, pk, sk, size, ver, flags, "
+	if v.index {
+		fixed, from, shown = "ix = ?", "x", "x.p, x.s, x.pk, x.sk, x.size, 0, 0, "
+	}
+	switch {
+	case v.want == storage.Sizes:
+		shown += "NULL"
+	case v.want == storage.Items && v.index: // LEFT: a missing row must show
+		from = "x LEFT JOIN r ON r.id = x.rid"
+		shown = "x.p, x.s, x.pk, x.sk, x.size, r.ver, r.flags, r.item"
+	case v.want == storage.Items:
+		shown += "item"
+	case v.index: // the last byte of a shortened key is 1
+		shown = "x.p, x.s, x.pk, x.sk, 0, 0, 0, CASE WHEN substr(x.p, -1) = x'01' OR substr(x.pk, -1) = x'01'" +
+			" THEN (SELECT item FROM r WHERE r.id = x.rid) END"
+	default:
+		shown += "CASE WHEN substr(pk, -1) = x'01' THEN item END"
+	}
+	if v.part && v.index {
+		fixed += " AND x.p = ?"
+	} else if v.part {
+		fixed += " AND pk = ?"
+	}
+	key, marks, order := strings.Join(cols, ", "), "?"+strings.Repeat(", ?", len(cols)-1), strings.Join(cols, ", ")
+	if v.reverse {
+		order = strings.Join(cols, " DESC, ") + " DESC"
+	}
+	sql := "SELECT " + shown + " FROM " + from + " WHERE " + fixed + " AND (" + key + ") >= (" + marks + ")"
+	if v.bounded {
+		sql += " AND (" + key + ") < (" + marks + ")"
+	}
+	return sql + " ORDER BY " + order
+}
+
+// columns are those a bound has a value for.
+func (v variant) columns() []string {
+	cols := []string{"pk", "sk"}
+	if v.index {
+		cols = []string{"x.p", "x.s", "x.pk", "x.sk"}
+	}
+	if v.part {
+		cols = cols[1:]
+	}
+	return cols
+}
+
+// tuple returns the values of a position for columns.
+func (v variant) tuple(p *storage.Position) [][]byte {
+	vals := [][]byte{p.PK, p.SK}
+	if v.index {
+		vals = [][]byte{p.P, p.S, p.PK, p.SK}
+	}
+	if v.part {
+		vals = vals[1:]
+	}
+	return vals
+}
+
+// bounds returns the interval of keys that r selects; hi is nil without bound.
+func (v variant) bounds(r *storage.Range) (lo, hi [][]byte) {
+	lo = make([][]byte, len(v.columns()))
+	switch {
+	case v.part:
+		lo[0] = r.From
+		if r.To != nil {
+			hi = make([][]byte, len(lo))
+			hi[0] = r.To
+		}
+	default:
+		if r.Start != nil {
+			lo = v.tuple(r.Start)
+		}
+		if r.End != nil {
+			hi = v.tuple(r.End)
+		}
+	}
+	if r.After == nil {
+		return lo, hi
+	}
+	after := v.tuple(r.After)
+	if r.Reverse {
+		if hi == nil || compare(after, hi) < 0 {
+			hi = after
+		}
+		return lo, hi
+	}
+	last := len(after) - 1 // k followed by a zero byte is the next key after k
+	after[last] = append(slices.Clip(after[last]), 0)
+	if compare(after, lo) > 0 {
+		lo = after
+	}
+	return lo, hi
+}
+
+func compare(a, b [][]byte) int { return slices.CompareFunc(a, b, bytes.Compare) }
+
+// Range implements storage.Reader. Rows are read ahead in chunks; between two
+// chunks the iterator keeps its snapshot and connection, but no place in the
+// pool, so the caller may call the engine, and should not dawdle: the log
+// cannot be written back past an open snapshot.
+func (db *DB) Range(ctx context.Context, t *storage.Table, r storage.Range) iter.Seq2[*storage.Row, error] {
+	return func(yield func(*storage.Row, error) bool) {
+		if err := db.life.enter(); err != nil {
+			yield(nil, err)
+			return
+		}
+		defer db.life.leave()
+		c := &cursor{db: db, want: &r, chunk: db.bufs.Get().(*chunk)}
+		defer c.close()
+		if err := c.start(ctx, t); err != nil {
+			yield(nil, public(err))
+			return
+		}
+		for {
+			if err := c.fill(ctx); err != nil {
+				yield(nil, public(err))
+				return
+			}
+			if !c.yield(ctx, yield) || c.s == nil {
+				return
+			}
+		}
+	}
+}
+
+// cursor is a Range under way.
+type cursor struct {
+	db     *DB
+	want   *storage.Range
+	s      *session // nil once all is fetched
+	st     *stmt
+	parked bool
+	err    error // of s
+	chunk  *chunk
+}
+
+// start takes the snapshot and steps to the first row.
+func (c *cursor) start(ctx context.Context, t *storage.Table) (err error) {
+	if c.s, err = c.db.pool.acquire(ctx); err != nil {
+		return err
+	}
+	r, more := c.want, false
+	v := variant{r.Index != 0, r.P != nil, false, r.Reverse, r.Want}
+	lo, hi := v.bounds(r)
+	v.bounded = hi != nil
+	err = c.db.view(c.s, func() (err error) {
+		more, err = c.run(v, t, lo, hi)
+		return err
+	}, t)
+	switch {
+	case err != nil:
+		c.finish(err)
+	case !more:
+		c.finish(nil)
+	}
+	return err
+}
+
+func (c *cursor) run(v variant, t *storage.Table, lo, hi [][]byte) (more bool, err error) {
+	if c.st == nil {
+		if c.st, err = c.s.rangeStmt(v); err != nil {
+			return false, err
+		}
+	}
+	c.st.reset() // in case this is the second time
+	i := 1
+	blob := func(b []byte) { i++; c.st.bindBlob(i, b) }
+	if c.st.bindInt(1, int64(t.ID)); v.index {
+		c.st.bindInt(1, int64(c.want.Index))
+	}
+	if v.part {
+		blob(c.want.P)
+	}
+	for _, b := range lo {
+		blob(b)
+	}
+	for _, b := range hi {
+		blob(b)
+	}
+	return c.st.step()
+}
+
+// A chunk is not larger than this but for its last row.
+const (
+	chunkRows  = 512
+	chunkBytes = 256 << 10
+)
+
+// fill fetches the next chunk: the statement stands on its first row.
+func (c *cursor) fill(ctx context.Context) error {
+	c.chunk.reset()
+	if c.s == nil {
+		return nil
+	}
+	if c.parked { // works without a slot: whoever parks has waited for one
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	rows, size := chunkRows, chunkBytes
+	if c.want.Rows > 0 {
+		rows = min(rows, c.want.Rows)
+	}
+	if c.want.Bytes > 0 {
+		size = min(size, c.want.Bytes)
+	}
+	for {
+		if err := c.chunk.add(c.st, c.want); err != nil {
+			c.finish(err)
+			return err
+		}
+		more, err := c.st.step()
+		if err != nil || !more {
+			c.finish(err)
+			return err
+		}
+		if len(c.chunk.rows) >= rows || len(c.chunk.mem) >= size {
+			break
+		}
+		if len(c.chunk.rows)%32 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	if !c.parked {
+		c.parked = true
+		c.db.pool.park()
+	}
+	return nil
+}
+
+// yield hands the rows of the chunk out; false when the caller has enough or
+// its context ended.
+func (c *cursor) yield(ctx context.Context, yield func(*storage.Row, error) bool) bool {
+	var row storage.Row
+	for i := range c.chunk.rows {
+		if err := ctx.Err(); err != nil {
+			yield(nil, err)
+			return false
+		}
+		c.chunk.row(i, &row)
+		if !yield(&row, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// finish gives the session back.
+func (c *cursor) finish(err error) {
+	if c.s == nil {
+		return
+	}
+	if c.st != nil {
+		c.st.reset()
+	}
+	if c.parked {
+		c.db.pool.put(c.s, err)
+	} else {
+		c.db.pool.release(c.s, err)
+	}
+	c.s = nil
+}
+
+func (c *cursor) close() {
+	c.finish(nil)
+	if cap(c.chunk.mem) <= 2*chunkBytes {
+		c.db.bufs.Put(c.chunk)
+	}
+}
+
+// chunk is a buffer of rows.
+type chunk struct {
+	mem  []byte
+	rows []span
+}
+
+// span is a row whose slices end at ends in mem, one after another: p, s, pk,
+// sk, item.
+type span struct {
+	begin   int
+	ends    [5]int
+	noIndex bool
+	noItem  bool
+	size    int
+	ver     int64
+	flags   uint8
+}
+
+func (c *chunk) reset() { c.mem, c.rows = c.mem[:0], c.rows[:0] }
+
+// add copies the current row of a statement.
+func (c *chunk) add(st *stmt, r *storage.Range) error {
+	sp := span{begin: len(c.mem), size: int(st.colInt(4)), ver: st.colInt(5), flags: uint8(st.colInt(6)), noIndex: r.Index == 0}
+	for i, col := range [...]int{0, 1, 2, 3, 7} {
+		b := st.colBlob(col)
+		if col == 7 {
+			sp.noItem = b == nil
+		}
+		c.mem = append(c.mem, b...)
+		sp.ends[i] = len(c.mem)
+	}
+	if sp.noItem && r.Want == storage.Items {
+		return &damage{"an index entry has no row"}
+	}
+	c.rows = append(c.rows, sp)
+	return nil
+}
+
+// row points row at row i.
+func (c *chunk) row(i int, row *storage.Row) {
+	sp, from := &c.rows[i], c.rows[i].begin
+	next := func(k int) []byte {
+		b := c.mem[from:sp.ends[k]:sp.ends[k]]
+		from = sp.ends[k]
+		return b
+	}
+	p, s := next(0), next(1)
+	*row = storage.Row{
+		P: p, S: s, Key: storage.Key{PK: next(2), SK: next(3)}, Item: next(4), Size: sp.size, Ver: sp.ver, Flags: sp.flags,
+	}
+	if sp.noIndex {
+		row.P, row.S = nil, nil
+	}
+	if sp.noItem {
+		row.Item = nil
+	}
+}

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlite
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/extenddb/extenddb/server/storage"
+)
+
+// When statistics are taken again. A table that grows fast is counted often
+// at first, so that parallel scans soon find a sample; the work stays in
+// proportion, for it must have doubled.
+const (
+	countAfter   = time.Minute     // when a tenth changed
+	recountAfter = 5 * time.Second // when as much changed as there was
+	countAtLast  = 6 * time.Hour   // when anything did, as the service does
+	countAnyway  = 24 * time.Hour  // so that a sample held back is renewed
+	fewChanges   = 100
+	sampleHeld   = time.Hour // after the last scan on it
+	maxCached    = 32        // samples
+)
+
+// tracker knows the statistics of all tables, how much changed since they were
+// taken, and when samples were used.
+type tracker struct {
+	mu     sync.Mutex
+	tables map[storage.TableID]*tracked
+	cached int // samples in memory
+}
+
+type tracked struct {
+	items, bytes int64
+	indexes      map[storage.IndexID]storage.IndexStats
+	at           time.Time // zero: never counted
+	unknown      bool      // how much changed before the process started
+	changed      int64     // rows since at
+	used         map[storage.IndexID]time.Time
+	samples      map[storage.IndexID][]storage.Position // cached
+	dirty        bool                                   // differs from the database
+}
+
+// loadTracker reads what is kept. After a crash nobody knows how much changed,
+// nor who scans: tables are counted again, samples kept for their hour.
+func loadTracker(ctx context.Context, c *conn, now time.Time) (*tracker, error) {
+	k := &tracker{tables: map[storage.TableID]*tracked{}}
+	clean, err := c.queryInt("SELECT v FROM meta WHERE k = 'clean'")
+	if err != nil {
+		return nil, err
+	}
+	tables := c.each(ctx, "SELECT t, items, bytes, at, changed FROM table_stats", func(s *stmt) error {
+		t := k.get(storage.TableID(s.colInt(0)))
+		t.items, t.bytes, t.changed, t.unknown = s.colInt(1), s.colInt(2), s.colInt(4), clean == 0
+		if at := s.colInt(3); at != 0 {
+			t.at = time.UnixMilli(at)
+		}
+		return nil
+	})
+	indexes := c.each(ctx, "SELECT t, ix, items, bytes FROM index_stats", func(s *stmt) error {
+		k.get(storage.TableID(s.colInt(0))).indexes[storage.IndexID(s.colInt(1))] =
+			storage.IndexStats{Items: s.colInt(2), Bytes: s.colInt(3)}
+		return nil
+	})
+	samples := c.each(ctx, "SELECT t, ix, used FROM samples", func(s *stmt) error {
+		used := time.UnixMilli(s.colInt(2))
+		if clean == 0 {
+			used = now
+		}
+		k.get(storage.TableID(s.colInt(0))).used[storage.IndexID(s.colInt(1))] = used
+		return nil
+	})
+	return k, errors.Join(tables, indexes, samples)
+}
+
+// get returns what is known of a table; the lock is held.
+func (k *tracker) get(id storage.TableID) *tracked {
+	t := k.tables[id]
+	if t == nil {
+		t = &tracked{
+			indexes: map[storage.IndexID]storage.IndexStats{},
+			used:    map[storage.IndexID]time.Time{},
+			samples: map[storage.IndexID][]storage.Position{},
+		}
+		k.tables[id] = t
+	}
+	return t
+}
+
+// of returns the latest statistics of a table.
+func (k *tracker) of(id storage.TableID) storage.Stats {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.tables[id]
+	if t == nil {
+		return storage.Stats{}
+	}
+	return storage.Stats{Items: t.items, Bytes: t.bytes, Indexes: maps.Clone(t.indexes)}
+}
+
+// total is about how many rows and entries a table has; 0 unknown.
+func (k *tracker) total(id storage.TableID) int64 {
+	s := k.of(id)
+	n := s.Items
+	for _, ix := range s.Indexes {
+		n += ix.Items
+	}
+	return n
+}
+
+// touch notes that a row of the table changed.
+func (k *tracker) touch(id storage.TableID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.get(id)
+	t.changed++
+	t.dirty = true
+}
+
+func (k *tracker) forget(id storage.TableID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.tables, id)
+}
+
+// due reports whether a table should be counted.
+func (k *tracker) due(id storage.TableID, now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.tables[id]
+	if t == nil || t.at.IsZero() || t.unknown {
+		return true
+	}
+	age := now.Sub(t.at)
+	return t.changed > max(fewChanges, t.items/10) && age >= countAfter ||
+		t.changed > max(fewChanges, t.items) && age >= recountAfter ||
+		t.changed > 0 && age >= countAtLast ||
+		age >= countAnyway
+}
+
+// changes tells how much changed so far, for counted.
+func (k *tracker) changes(id storage.TableID) int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.get(id).changed
+}
+
+// counted takes new statistics; before is what had changed when the count
+// began. What changed meanwhile may be in it or not, and stays to be counted.
+func (k *tracker) counted(id storage.TableID, s storage.Stats, now time.Time, before int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.get(id)
+	t.items, t.bytes, t.indexes, t.at, t.unknown = s.Items, s.Bytes, s.Indexes, now, false
+	t.changed -= before
+}
+
+// held reports whether scans use the sample of an index.
+func (k *tracker) held(id storage.TableID, ix storage.IndexID, now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	used, ok := k.get(id).used[ix]
+	return ok && now.Sub(used) < sampleHeld
+}
+
+// use notes that a scan asked for a sample, which it returns if it is cached.
+func (k *tracker) use(id storage.TableID, ix storage.IndexID, now time.Time) ([]storage.Position, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.get(id)
+	sample, ok := t.samples[ix]
+	if now.After(t.used[ix]) {
+		t.used[ix], t.dirty = now, true
+	}
+	return sample, ok
+}
+
+// cache keeps a sample in memory: the one of the database, or a new one.
+func (k *tracker) cache(id storage.TableID, ix storage.IndexID, sample []storage.Position) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.cached >= maxCached {
+		for _, t := range k.tables {
+			clear(t.samples)
+		}
+		k.cached = 0
+	}
+	k.get(id).samples[ix] = sample
+	k.cached++
+}
+
+// dirty reports whether save has anything to do.
+func (k *tracker) dirty() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, t := range k.tables {
+		if t.dirty {
+			return true
+		}
+	}
+	return false
+}
+
+// save writes what is only in memory.
+func (k *tracker) save(s *session) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for id, t := range k.tables {
+		if !t.dirty {
+			continue
+		}
+		at := int64(0)
+		if !t.at.IsZero() && !t.unknown {
+			at = millis(t.at)
+		}
+		if err := s.run(sqlSetStats, int64(id), t.items, t.bytes, at, t.changed); err != nil {
+			return err
+		}
+		for ix, used := range t.used {
+			if err := s.run(sqlUseSample, millis(used), int64(id), int64(ix)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// thinner keeps an even sample of a walk whose length nobody knows: every
+// n-th key, n doubling when there are too many.
+type thinner struct {
+	every, seen int
+	kept        []storage.Position
+}
+
+const maxSample = 4096
+
+func (n *thinner) add(row *storage.Row) {
+	n.every = max(n.every, 1)
+	if n.seen%n.every == 0 {
+		if len(n.kept) == maxSample {
+			for i := range maxSample / 2 {
+				n.kept[i] = n.kept[2*i]
+			}
+			clear(n.kept[maxSample/2:])
+			n.kept = n.kept[:maxSample/2]
+			n.every *= 2
+		}
+		if n.seen%n.every == 0 {
+			n.kept = append(n.kept, row.Clone().Position())
+		}
+	}
+	n.seen++
+}
+
+// encodeSample packs positions: the length of each part, then the part.
+func encodeSample(ps []storage.Position) []byte {
+	var b []byte
+	for _, p := range ps {
+		for _, part := range [...][]byte{p.P, p.S, p.PK, p.SK} {
+			b = append(binary.AppendUvarint(b, uint64(len(part))), part...)
+		}
+	}
+	return b
+}
+
+// decodeSample unpacks positions of an index, or of the table.
+func decodeSample(b []byte, index bool) ([]storage.Position, error) {
+	var ps []storage.Position
+	for len(b) > 0 {
+		var parts [4][]byte
+		for i := range parts {
+			n, k := binary.Uvarint(b)
+			if k <= 0 || n > uint64(len(b)-k) {
+				return nil, &damage{"a sample cannot be read"}
+			}
+			parts[i], b = b[k:k+int(n):k+int(n)], b[k+int(n):]
+		}
+		p := storage.Position{P: parts[0], S: parts[1], PK: parts[2], SK: parts[3]}
+		if !index {
+			p.P, p.S = nil, nil
+		}
+		ps = append(ps, p)
+	}
+	return ps, nil
+}
+
+// Sample implements storage.Reader. The positions are shared: they must not be
+// changed.
+func (db *DB) Sample(ctx context.Context, t *storage.Table, ix storage.IndexID, now time.Time) (sample []storage.Position, err error) {
+	err = db.read(ctx, func(s *session) error {
+		if err := db.cat.Load().proves(t); err != nil {
+			return err
+		}
+		var cached bool
+		if sample, cached = db.stats.use(t.ID, ix, now); cached {
+			return nil
+		}
+		st, err := s.stmt(sqlSample)
+		if err != nil {
+			return err
+		}
+		st.bindInt(1, int64(t.ID))
+		st.bindInt(2, int64(ix))
+		found, err := st.step()
+		if err != nil || !found {
+			return err
+		}
+		defer st.reset()
+		if sample, err = decodeSample(append([]byte(nil), st.colBlob(0)...), ix != 0); err == nil {
+			db.stats.cache(t.ID, ix, sample)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return sample, nil
+}

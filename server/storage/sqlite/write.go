@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/extenddb/extenddb/format/ddb"
+	"github.com/extenddb/extenddb/server/storage"
+)
+
+// tokenLife is how long a token of WriteAll is remembered.
+const tokenLife = 10 * time.Minute
+
+// unseen is the version of a row that nobody read: it never matches.
+const unseen = -1
+
+// change is a Write on its way. What was decided beforehand, on a reader, in
+// the caller's own goroutine, counts when the writer finds the row and the
+// definition as they were then.
+type change struct {
+	w    storage.Write
+	t    *storage.Table  // the definition Decide ran with; nil before
+	ver  int64           // of the row it ran with; 0 absent
+	any  bool            // the row does not matter: a blind write without indexes
+	next *storage.Next   // its answer, nil to delete
+	old  []storage.Entry // those of the row it ran with
+	err  error           // its refusal
+	id   int64           // of the row as the writer found it; 0 absent
+}
+
+// decide runs Decide with the row, which may be nil.
+func (c *change) decide(t *storage.Table, cur *storage.Row) error {
+	c.t, c.ver, c.next, c.old, c.err = t, 0, nil, nil, nil
+	if cur != nil {
+		c.ver = cur.Ver
+		if len(t.Indexes) > 0 {
+			it, err := ddb.ParseItem(cur.Item)
+			if err != nil {
+				return fmt.Errorf("%w: row of table %q: %w", storage.ErrCorrupt, t.Name(), err)
+			}
+			old, err := storage.Derive(t, it)
+			if err != nil {
+				return fmt.Errorf("%w: row of table %q: %w", storage.ErrCorrupt, t.Name(), err)
+			}
+			c.old = old.Entries
+		}
+	}
+	c.next, c.err = call(c.w.Decide, t, cur)
+	if c.err == nil && c.next != nil && c.next != storage.Unchanged && len(c.next.Item) == 0 {
+		c.err = fmt.Errorf("%w: Decide returned no item", storage.ErrInvalid)
+	}
+	return nil
+}
+
+// call turns a panic of Decide into a refusal of its write.
+func call(d storage.Decide, t *storage.Table, cur *storage.Row) (next *storage.Next, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			next, err = nil, fmt.Errorf("%w: Decide panicked: %v", storage.ErrInvalid, p)
+		}
+	}()
+	return d(t, cur)
+}
+
+// idle reports whether nothing is to be written.
+func (c *change) idle() bool {
+	return c.err != nil || c.next == storage.Unchanged || c.next == nil && c.ver == 0 && !c.any
+}
+
+func (c *change) bytes() int {
+	if c.next == nil {
+		return 0
+	}
+	return len(c.next.Item)
+}
+
+// prepare decides beforehand. settled: the answer holds as it is, because it
+// changes nothing and the row it rests on was committed.
+func (db *DB) prepare(ctx context.Context, c *change) (settled bool, err error) {
+	t, err := db.cat.Load().usable(c.w.Table.ID)
+	if err != nil {
+		return true, err
+	}
+	if c.w.Blind && len(t.Indexes) == 0 {
+		c.any = true
+		err := c.decide(t, nil)
+		return c.idle(), err
+	}
+	var row *storage.Row
+	err = db.readInside(ctx, func(s *session) error {
+		return db.view(s, func() (err error) {
+			row, err = s.get(t.ID, c.w.Key)
+			return err
+		}, t)
+	})
+	switch {
+	case err == nil:
+		err = c.decide(t, row)
+		return c.idle(), err
+	case isContext(ctx, err):
+		return true, err
+	}
+	c.t, c.ver = nil, unseen // the definition changes just now, or reading failed
+	return false, nil
+}
+
+// Write implements storage.Writer.
+func (db *DB) Write(ctx context.Context, w storage.Write) (storage.Result, error) {
+	r := db.WriteEach(ctx, []storage.Write{w})[0]
+	return r, r.Err
+}
+
+// WriteEach implements storage.Writer.
+func (db *DB) WriteEach(ctx context.Context, ws []storage.Write) []storage.Result {
+	results := make([]storage.Result, len(ws))
+	if err := db.life.enter(); err != nil {
+		for i, w := range ws {
+			results[i] = storage.Result{Table: w.Table, Err: err}
+		}
+		return results
+	}
+	defer db.life.leave()
+	changes, reqs := make([]change, len(ws)), make([]*request, 0, len(ws))
+	owners := make([]int, 0, len(ws))
+	for i, w := range ws {
+		c := &changes[i]
+		c.w = w
+		settled, err := db.prepare(ctx, c)
+		if settled || err != nil {
+			results[i] = c.result(err)
+			continue
+		}
+		reqs = append(reqs, &request{apply: func(tx *tx) error { return tx.write(c) }, bytes: c.bytes()})
+		owners = append(owners, i)
+	}
+	db.w.do(ctx, reqs...)
+	for j, r := range reqs {
+		results[owners[j]] = changes[owners[j]].result(r.err)
+	}
+	return results
+}
+
+// result is the answer; err is what kept the change from being carried out.
+func (c *change) result(err error) storage.Result {
+	r := storage.Result{Table: c.t, Err: err}
+	if r.Table == nil {
+		r.Table = c.w.Table
+	}
+	if err == nil {
+		r.Err = c.err
+	}
+	return r
+}
+
+// WriteAll implements storage.Writer.
+func (db *DB) WriteAll(ctx context.Context, ws []storage.Write, token *storage.Token) ([]storage.Result, error) {
+	if err := db.life.enter(); err != nil {
+		return nil, err
+	}
+	defer db.life.leave()
+	changes, req := make([]change, len(ws)), &request{}
+	for i, w := range ws {
+		changes[i].w = w
+		if _, err := db.prepare(ctx, &changes[i]); err != nil {
+			return nil, err
+		}
+		req.bytes += changes[i].bytes()
+	}
+	req.apply = func(tx *tx) error { return tx.writeAll(changes, token) }
+	db.w.do(ctx, req)
+	var cancelled *storage.Cancelled
+	if req.err != nil && !errors.As(req.err, &cancelled) {
+		return nil, req.err
+	}
+	results := make([]storage.Result, len(ws))
+	for i := range changes {
+		results[i] = changes[i].result(nil)
+	}
+	return results, req.err
+}
+
+// write carries one change out. Its refusal is in c, and is also returned.
+func (tx *tx) write(c *change) error {
+	if err := tx.settle(c); err != nil {
+		return err
+	}
+	if c.err != nil {
+		return c.err
+	}
+	return tx.store(c)
+}
+
+func (tx *tx) writeAll(cs []change, token *storage.Token) error {
+	if err := tx.checkToken(token); err != nil {
+		return err
+	}
+	reasons, refused := make([]error, len(cs)), false
+	for i := range cs {
+		if err := tx.settle(&cs[i]); err != nil {
+			return err
+		}
+		reasons[i] = cs[i].err
+		refused = refused || cs[i].err != nil
+	}
+	if refused {
+		return &storage.Cancelled{Reasons: reasons}
+	}
+	for i := range cs {
+		if err := tx.store(&cs[i]); err != nil {
+			return err
+		}
+	}
+	return tx.keepToken(token)
+}
+
+func (tx *tx) checkToken(token *storage.Token) error {
+	if token == nil {
+		return nil
+	}
+	st, err := tx.w.s.stmt(sqlToken)
+	if err != nil {
+		return err
+	}
+	st.bindBlob(1, []byte(token.Account))
+	st.bindBlob(2, []byte(token.Token))
+	found, err := st.step()
+	if err != nil || !found {
+		return err
+	}
+	defer st.reset()
+	switch {
+	case st.colInt(1) <= millis(token.Now):
+		return nil
+	case string(st.colBlob(0)) == string(token.Digest[:]):
+		return storage.ErrReplayed
+	}
+	return storage.ErrTokenMismatch
+}
+
+func (tx *tx) keepToken(token *storage.Token) error {
+	if token == nil {
+		return nil
+	}
+	if err := tx.run(sqlPrune, millis(token.Now)); err != nil {
+		return err
+	}
+	return tx.run(sqlSetToken, []byte(token.Account), []byte(token.Token), token.Digest[:], millis(token.Now.Add(tokenLife)))
+}
+
+// settle makes sure that what was decided holds for the row as it is now.
+func (tx *tx) settle(c *change) error {
+	t, err := tx.cat.usable(c.w.Table.ID)
+	if err != nil {
+		return err
+	}
+	st, err := tx.w.s.stmt(sqlFind)
+	if err != nil {
+		return err
+	}
+	st.bindInt(1, int64(t.ID))
+	st.bindBlob(2, c.w.Key.PK)
+	st.bindBlob(3, c.w.Key.SK)
+	found, err := st.step()
+	if err != nil {
+		return err
+	}
+	ver := int64(0)
+	if c.id = 0; found {
+		c.id, ver = st.colInt(0), st.colInt(1)
+		st.reset()
+	}
+	if c.t != nil && c.t.Version == t.Version && (c.any || c.ver == ver) {
+		return nil
+	}
+	var row *storage.Row
+	if found {
+		if row, err = tx.w.s.get(t.ID, c.w.Key); err != nil {
+			return err
+		}
+	}
+	c.any = c.w.Blind && len(t.Indexes) == 0
+	return c.decide(t, row)
+}
+
+// store writes what a settled change decided.
+func (tx *tx) store(c *change) error {
+	if c.next == storage.Unchanged || c.next == nil && c.id == 0 {
+		return nil
+	}
+	var fresh []storage.Entry
+	err := tx.mark()
+	switch {
+	case err != nil:
+	case c.next == nil:
+		err = tx.run(sqlDelete, c.id)
+	default:
+		fresh = c.next.Entries
+		err = tx.put(c)
+	}
+	if err == nil {
+		err = tx.moveEntries(c, fresh)
+	}
+	if err != nil {
+		return err
+	}
+	id := c.t.ID
+	tx.onCommit(func() { tx.w.db.stats.touch(id) })
+	return nil
+}
+
+func (tx *tx) put(c *change) error {
+	ver, err := tx.nextVer()
+	if err != nil {
+		return err
+	}
+	n := c.next
+	if c.id != 0 {
+		st, err := tx.w.s.stmt(sqlUpdate)
+		if err != nil {
+			return err
+		}
+		st.bindInt(1, ver)
+		st.bindInt(2, int64(n.Size))
+		st.bindInt(3, int64(n.Flags))
+		st.bindBlob(4, n.Item)
+		st.bindInt(5, c.id)
+		return st.run()
+	}
+	st, err := tx.w.s.stmt(sqlInsert)
+	if err != nil {
+		return err
+	}
+	st.bindInt(1, int64(c.t.ID))
+	st.bindBlob(2, c.w.Key.PK)
+	st.bindBlob(3, c.w.Key.SK)
+	st.bindInt(4, ver)
+	st.bindInt(5, int64(n.Size))
+	st.bindInt(6, int64(n.Flags))
+	st.bindBlob(7, n.Item)
+	if err := st.run(); err != nil {
+		return err
+	}
+	c.id = tx.w.s.c.lastID()
+	return nil
+}
+
+// moveEntries makes the entries of a row those of fresh.
+func (tx *tx) moveEntries(c *change, fresh []storage.Entry) error {
+	same := func(a storage.Entry) func(storage.Entry) bool {
+		return func(b storage.Entry) bool {
+			return a.Index == b.Index && string(a.P) == string(b.P) && string(a.S) == string(b.S)
+		}
+	}
+	k := c.w.Key
+	for _, e := range c.old {
+		if slices.ContainsFunc(fresh, same(e)) {
+			continue
+		}
+		if err := tx.run(sqlRemove, int64(e.Index), e.P, e.S, k.PK, k.SK); err != nil {
+			return err
+		}
+		if tx.w.s.c.changes() != 1 {
+			return &damage{"a row has no entry in its index"}
+		}
+	}
+	for _, e := range fresh {
+		var err error
+		if i := slices.IndexFunc(c.old, same(e)); i < 0 {
+			err = tx.run(sqlEnter, int64(e.Index), e.P, e.S, k.PK, k.SK, c.id, int64(e.Size))
+		} else if c.old[i].Size != e.Size {
+			err = tx.run(sqlResize, int64(e.Size), int64(e.Index), e.P, e.S, k.PK, k.SK)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
