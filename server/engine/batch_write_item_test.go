@@ -12,8 +12,8 @@ import (
 	"github.com/extenddb/extenddb/server/storage"
 )
 
-// batch is a BatchWriteItem of one table.
-func batch(table string, requests ...string) string {
+// writeBatch is a BatchWriteItem of one table.
+func writeBatch(table string, requests ...string) string {
 	return `{"RequestItems":{"` + table + `":[` + strings.Join(requests, ",") + `]}}`
 }
 
@@ -34,16 +34,16 @@ func TestBatchWriteItem(t *testing.T) {
 	const a, b, c = `{"pk":{"S":"a"}}`, `{"pk":{"S":"b"}}`, `{"pk":{"S":"c"},"sk":{"N":"1"}}`
 	play(t, map[string][]call{
 		"puts and deletes in several tables": {
-			{"BatchWriteItem", batch("hash", putReq(a), putReq(b)), done},
+			{"BatchWriteItem", writeBatch("hash", putReq(a), putReq(b)), done},
 			{"BatchWriteItem", `{"RequestItems":{"hash":[` + putReq(`{"pk":{"S":"a"},"x":{"N":"1"}}`) + `,` + delReq(b) + `],"comp":[` + putReq(c) + `]}}`, done},
 			get("hash", a, `{"pk":{"S":"a"},"x":{"N":"1"}}`),
 			get("hash", b, `{}`),
 			get("comp", c, c),
-			{"BatchWriteItem", batch("arn:aws:dynamodb:us-east-1:000000000000:table/hash", delReq(a)), done},
+			{"BatchWriteItem", writeBatch("arn:aws:dynamodb:us-east-1:000000000000:table/hash", delReq(a)), done},
 			get("hash", a, `{}`),
 		},
 		"25 requests": {
-			{"BatchWriteItem", batch("hash", puts(25)...), done},
+			{"BatchWriteItem", writeBatch("hash", puts(25)...), done},
 			get("hash", `{"pk":{"S":"24"}}`, `{"pk":{"S":"24"}}`),
 			{"BatchWriteItem", `{"RequestItems":{"hash":[` + strings.Join(puts(25), ",") + `],"comp":[` + putReq(c) + `]}}`,
 				ve + "Too many items requested for the BatchWriteItem call"},
@@ -51,22 +51,22 @@ func TestBatchWriteItem(t *testing.T) {
 		},
 		"one bad request rejects all": {
 			{"BatchWriteItem", `{"RequestItems":{"hash":[` + putReq(a) + `],"none":[` + putReq(b) + `]}}`, notFound},
-			{"BatchWriteItem", batch("hash", putReq(a), putReq(`{"x":{"S":"a"}}`)), schemaText},
-			{"BatchWriteItem", batch("hash", putReq(a), putReq(`{"pk":{"N":"1"}}`)), schemaText},
-			{"BatchWriteItem", batch("hash", putReq(a), delReq(`{"pk":{"S":"b"},"x":{"S":"b"}}`)), schemaText},
-			{"BatchWriteItem", batch("hash", putReq(a), delReq(`{}`)), schemaText},
-			{"BatchWriteItem", batch("hash", putReq(a), putReq(`{"pk":{"S":""}}`)),
+			{"BatchWriteItem", writeBatch("hash", putReq(a), putReq(`{"x":{"S":"a"}}`)), schemaText},
+			{"BatchWriteItem", writeBatch("hash", putReq(a), putReq(`{"pk":{"N":"1"}}`)), schemaText},
+			{"BatchWriteItem", writeBatch("hash", putReq(a), delReq(`{"pk":{"S":"b"},"x":{"S":"b"}}`)), schemaText},
+			{"BatchWriteItem", writeBatch("hash", putReq(a), delReq(`{}`)), schemaText},
+			{"BatchWriteItem", writeBatch("hash", putReq(a), putReq(`{"pk":{"S":""}}`)),
 				ve + "One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty string value. Key: pk"},
-			{"BatchWriteItem", batch("hash", putReq(a), delReq(`{"pk":{"S":"`+strings.Repeat("x", 2049)+`"}}`)), ve + hashTooLong},
-			{"BatchWriteItem", batch("hash", putReq(a), putReq(`{"pk":{"S":"b"},"v":{"S":"`+strings.Repeat("x", maxItemSize)+`"}}`)), ve + itemTooBig},
+			{"BatchWriteItem", writeBatch("hash", putReq(a), delReq(`{"pk":{"S":"`+strings.Repeat("x", 2049)+`"}}`)), ve + hashTooLong},
+			{"BatchWriteItem", writeBatch("hash", putReq(a), putReq(`{"pk":{"S":"b"},"v":{"S":"`+strings.Repeat("x", maxItemSize)+`"}}`)), ve + itemTooBig},
 			{"BatchWriteItem", `{"RequestItems":{"hash":[` + putReq(a) + `],"idx":[` + putReq(`{"pk":{"S":"a"},"sk":{"S":"b"},"g":{"N":"1"}}`) + `]}}`,
 				ve + ivp + "Type mismatch for Index Key g Expected: S Actual: N IndexName: all"},
 			{"BatchWriteItem", `{"RequestItems":{"hash":[` + putReq(a) + `],"idx":[` + putReq(`{"pk":{"S":"a"},"sk":{"S":"b"},"b":{"B":""}}`) + `]}}`,
 				ve + "One or more parameter values are not valid. A value specified for a secondary index key is not supported. The AttributeValue for a key attribute cannot contain an empty binary value. IndexName: keys, IndexKey: b"},
-			{"BatchWriteItem", batch("hash", putReq(a), delReq(a)), ve + "Provided list of item keys contains duplicates"},
-			{"BatchWriteItem", batch("comp", putReq(c), putReq(`{"pk":{"S":"c"},"sk":{"N":"1.0"},"x":{"S":"y"}}`)), ve + "Provided list of item keys contains duplicates"},
-			{"BatchWriteItem", batch("hash", putReq(a), `{}`), ve + severalDatatypes},
-			{"BatchWriteItem", batch("hash", putReq(a), `{"PutRequest":{"Item":{"pk":{"S":"b"}}},"DeleteRequest":{"Key":{"pk":{"S":"c"}}}}`), ve + severalDatatypes},
+			{"BatchWriteItem", writeBatch("hash", putReq(a), delReq(a)), ve + "Provided list of item keys contains duplicates"},
+			{"BatchWriteItem", writeBatch("comp", putReq(c), putReq(`{"pk":{"S":"c"},"sk":{"N":"1.0"},"x":{"S":"y"}}`)), ve + "Provided list of item keys contains duplicates"},
+			{"BatchWriteItem", writeBatch("hash", putReq(a), `{}`), ve + severalDatatypes},
+			{"BatchWriteItem", writeBatch("hash", putReq(a), `{"PutRequest":{"Item":{"pk":{"S":"b"}}},"DeleteRequest":{"Key":{"pk":{"S":"c"}}}}`), ve + severalDatatypes},
 			get("hash", a, `{}`),
 		},
 		"members": {
@@ -77,7 +77,7 @@ func TestBatchWriteItem(t *testing.T) {
 				ve + "2 validation errors detected: " + badCapacity + "; " + badMetrics},
 			{"BatchWriteItem", `{"ReturnConsumedCapacity":"INVALID","RequestItems":{"hash":[` + putReq(a) + `,` + putReq(a) + `]}}`, ve1 + badCapacity},
 			{"BatchWriteItem", `{"RequestItems":{"hash":[]}}`, ve1 + "Value '{hash=[]}' at 'requestItems' failed to satisfy constraint: " + ruleBatchWrites},
-			{"BatchWriteItem", batch("bad!name", putReq(`{"pk":{"S":"x"}}`)),
+			{"BatchWriteItem", writeBatch("bad!name", putReq(`{"pk":{"S":"x"}}`)),
 				ve1 + "Value '{bad!name=[WriteRequest(putRequest=PutRequest(item={pk=AttributeValue(s=x, n=null, b=null, iNT=null, dECIMAL=null, dOUBLE=null, " +
 					"sS=null, nS=null, bS=null, iNTSET=null, dECIMALSET=null, dOUBLESET=null, m=null, l=null, nULL=null, bOOL=null)}, workloadProfileName=null), " +
 					"deleteRequest=null)]}' at 'requestItems' failed to satisfy constraint: Map keys must satisfy constraint: [Member must have length less than or equal to 255, " +
@@ -89,13 +89,13 @@ func TestBatchWriteItem(t *testing.T) {
 func TestBatchWriteEcho(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, testStores()["memory"](t))
-	got := r.do("BatchWriteItem", batch("hash", puts(26)...))
+	got := r.do("BatchWriteItem", writeBatch("hash", puts(26)...))
 	const head, tail = ve1 + "Value '{hash=[WriteRequest(putRequest=PutRequest(item={pk=AttributeValue(s=0, ", "]}' at 'requestItems' failed to satisfy constraint: " + ruleBatchWrites
 	if !strings.HasPrefix(got, head) || !strings.HasSuffix(got, tail) {
 		t.Errorf("26 requests: %s", got)
 	}
 	// Every kind of value, and a bound on the length.
-	got = r.do("BatchWriteItem", batch("x!", delReq(`{"b":{"B":"AAE="},"f":{"BOOL":false},"l":{"L":[{"N":"1"},{"NULL":true}]},"m":{"M":{"k":{"S":"v"},"o":{"S":"w"}}},"s":{"NS":["2","1"]}}`)))
+	got = r.do("BatchWriteItem", writeBatch("x!", delReq(`{"b":{"B":"AAE="},"f":{"BOOL":false},"l":{"L":[{"N":"1"},{"NULL":true}]},"m":{"M":{"k":{"S":"v"},"o":{"S":"w"}}},"s":{"NS":["2","1"]}}`)))
 	for _, want := range []string{
 		"deleteRequest=DeleteRequest(key={b=AttributeValue(", "b=java.nio.HeapByteBuffer[pos=0 lim=2 cap=2]", "bOOL=false", "nULL=true", "nS=[1, 2]",
 		"l=[AttributeValue(s=null, n=1,", "m={k=AttributeValue(s=v,", "), o=AttributeValue(s=w,",
@@ -104,7 +104,7 @@ func TestBatchWriteEcho(t *testing.T) {
 			t.Errorf("echo lacks %s: %s", want, got)
 		}
 	}
-	got = r.do("BatchWriteItem", batch("x!", putReq(`{"v":{"S":"`+strings.Repeat("x", 2*maxEcho)+`"}}`), putReq(`{"w":{"L":[{"S":"a"}]}}`)))
+	got = r.do("BatchWriteItem", writeBatch("x!", putReq(`{"v":{"S":"`+strings.Repeat("x", 2*maxEcho)+`"}}`), putReq(`{"w":{"L":[{"S":"a"}]}}`)))
 	if len(got) > maxEcho+1000 || !strings.Contains(got, "xxx}]}' at 'requestItems'") {
 		t.Errorf("long echo has %d bytes and ends %s", len(got), got[max(0, len(got)-400):])
 	}
@@ -167,7 +167,7 @@ func TestBatchWriteStoredBytes(t *testing.T) {
 			var answer struct {
 				UnprocessedItems map[string][]json.RawMessage
 			}
-			if err := json.Unmarshal([]byte(r.must("BatchWriteItem", batch("hash", requests...))), &answer); err != nil {
+			if err := json.Unmarshal([]byte(r.must("BatchWriteItem", writeBatch("hash", requests...))), &answer); err != nil {
 				r.Fatal(err)
 			}
 			requests = requests[:0]
