@@ -17,9 +17,12 @@ import (
 // expression turns an error of package expr into the answer of the layer;
 // others, and nil, stay as they are.
 func (l layer) expression(err error) error {
+	if err == nil {
+		return nil
+	}
 	var e *expr.Error
 	switch {
-	case err == nil || !errors.As(err, &e):
+	case !errors.As(err, &e):
 		return err
 	case e.Kind == expr.Invalid:
 		return l.invalid(e.Error())
@@ -112,10 +115,18 @@ func (e *Engine) projection(l layer, ph *expr.Placeholders, text *string) (*expr
 	return p, l.expression(err)
 }
 
+// sortedKeys returns the keys of m in byte order; most often there are none.
+func sortedKeys[V any](m map[string]V) []string {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
+}
+
 // comparisons adds a clause for each unknown ComparisonOperator of a legacy
 // filter or key condition, which path names.
 func (c *constraints) comparisons(m map[string]api.Condition, path string) {
-	for _, attr := range slices.Sorted(maps.Keys(m)) {
+	for _, attr := range sortedKeys(m) {
 		op := m[attr].ComparisonOperator
 		c.required(op != nil, path+"."+attr+".member.comparisonOperator")
 		c.enum(op, path+"."+attr+".member.comparisonOperator", enumComparisonOperator)
@@ -126,7 +137,7 @@ func (c *constraints) comparisons(m map[string]api.Condition, path string) {
 // constraint, and checks its arguments. Terms are sorted by attribute.
 func (l layer) terms(m map[string]api.Condition) ([]expr.Term, error) {
 	terms := make([]expr.Term, 0, len(m))
-	for _, attr := range slices.Sorted(maps.Keys(m)) {
+	for _, attr := range sortedKeys(m) {
 		c := m[attr]
 		values, err := l.valueList(c.AttributeValueList)
 		if err != nil {
@@ -180,7 +191,7 @@ func (l layer) conditionalOperator(sent *string, conditions int) (either bool, e
 // expectedOperators adds a clause for each unknown ComparisonOperator of
 // Expected.
 func (c *constraints) expectedOperators(m map[string]api.ExpectedAttributeValue) {
-	for _, attr := range slices.Sorted(maps.Keys(m)) {
+	for _, attr := range sortedKeys(m) {
 		c.enum(m[attr].ComparisonOperator, "expected."+attr+".member.comparisonOperator", enumComparisonOperator)
 	}
 }
@@ -191,7 +202,7 @@ func (l layer) expected(m map[string]api.ExpectedAttributeValue, operator *strin
 		return nil, nil
 	}
 	list := make([]expr.Expected, 0, len(m))
-	for _, attr := range slices.Sorted(maps.Keys(m)) {
+	for _, attr := range sortedKeys(m) {
 		x := m[attr]
 		if err := l.checkValue(&x.Value); err != nil {
 			return nil, err

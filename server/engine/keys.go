@@ -43,6 +43,9 @@ func itemKey(t *storage.Table, it ddb.Item) (storage.Key, error) {
 // putKey is itemKey as PutItem words it.
 func putKey(t *storage.Table, it ddb.Item) (storage.Key, error) {
 	k, err := t.KeyOf(it)
+	if err == nil {
+		return k, nil
+	}
 	var bad *storage.KeyError
 	if errors.As(err, &bad) {
 		switch bad.Problem {
@@ -59,6 +62,9 @@ func putKey(t *storage.Table, it ddb.Item) (storage.Key, error) {
 // keyError turns a *storage.KeyError into the answer for a key that names a
 // row; others stay as they are.
 func keyError(err error) error {
+	if err == nil {
+		return nil
+	}
 	var bad *storage.KeyError
 	if !errors.As(err, &bad) {
 		return err

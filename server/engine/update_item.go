@@ -5,8 +5,6 @@ package engine
 import (
 	"context"
 	"iter"
-	"maps"
-	"slices"
 
 	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/api"
@@ -30,15 +28,17 @@ func (e *Engine) UpdateItem(ctx context.Context, id auth.Identity, in *api.Updat
 		return err
 	}
 	u := update{writing: r.wanted(), key: in.Key.Item}
-	legacy, err := attributeUpdates(in.AttributeUpdates)
+	if r.update == nil {
+		if u.what, err = attributeUpdates(in.AttributeUpdates); err != nil {
+			return err
+		}
+	}
+	bound, err := e.bind(&u.writing, &r, ph)
 	if err != nil {
 		return err
 	}
-	if u.what, err = e.bind(&u.writing, &r, ph); err != nil {
-		return err
-	}
-	if u.what == nil {
-		u.what = legacy
+	if bound != nil {
+		u.what = bound
 	}
 	t, err := e.table(ctx, id, name)
 	if err != nil {
@@ -62,7 +62,7 @@ func (e *Engine) UpdateItem(ctx context.Context, id auth.Identity, in *api.Updat
 // is the update that does nothing.
 func attributeUpdates(m map[string]api.AttributeValueUpdate) (*expr.Update, error) {
 	list := make([]expr.AttributeUpdate, 0, len(m))
-	for _, attr := range slices.Sorted(maps.Keys(m)) {
+	for _, attr := range sortedKeys(m) {
 		x := m[attr]
 		if err := enveloped.checkValue(&x.Value); err != nil {
 			return nil, err

@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/api"
@@ -89,7 +87,7 @@ func (r *writeRequest) checkMembers() error {
 	c.enum(r.metrics, "returnItemCollectionMetrics", enumReturnItemCollection)
 	c.enum(r.onFail, "returnValuesOnConditionCheckFailure", enumReturnOnFailure)
 	c.expectedOperators(r.expected)
-	for _, attr := range slices.Sorted(maps.Keys(r.updates)) {
+	for _, attr := range sortedKeys(r.updates) {
 		c.enum(r.updates[attr].Action, "attributeUpdates."+attr+".member.action", enumUpdateAction)
 	}
 	c.required(r.object.Present, r.path)
