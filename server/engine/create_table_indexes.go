@@ -30,8 +30,9 @@ func checkIndexes(in *api.CreateTableInput, def *ddb.TableDefinition) error {
 		return invalidParameter("List of GlobalSecondaryIndexes is empty")
 	}
 	all := slices.Concat(def.LocalSecondaryIndexes, def.GlobalSecondaryIndexes)
+	defined := setOf(definedNames(def))
 	for _, ix := range all {
-		if err := checkDefined(ix.KeySchema, definedNames(def)); err != nil {
+		if err := checkDefined(def, ix.KeySchema, defined); err != nil {
 			return err
 		}
 	}
@@ -114,12 +115,12 @@ func checkGlobalKeys(ks []ddb.KeySchemaElement) error {
 		default:
 			hashes++
 		}
-	}
-	switch {
-	case hashes > maxHashElements:
-		return invalidParameter("The KeySchema exceeds the maximum allowed number of HASH key attributes")
-	case ranges > maxRangeElements:
-		return invalidParameter("The KeySchema exceeds the maximum allowed number of RANGE key attributes")
+		switch { // at once: the list may be long
+		case hashes > maxHashElements:
+			return invalidParameter("The KeySchema exceeds the maximum allowed number of HASH key attributes")
+		case ranges > maxRangeElements:
+			return invalidParameter("The KeySchema exceeds the maximum allowed number of RANGE key attributes")
+		}
 	}
 	return nil
 }

@@ -27,15 +27,17 @@ func invalidParameter(message string) error { return api.Validation(api.InvalidP
 // which have passed their constraints.
 func checkTableKeys(def *ddb.TableDefinition) error {
 	names := definedNames(def)
-	for i, n := range names {
-		if slices.Contains(names[:i], n) {
+	defined := make(map[string]bool, len(names))
+	for _, n := range names {
+		if defined[n] {
 			return api.Validation("Attribute Name is duplicated: " + n)
 		}
+		defined[n] = true
 	}
 	if len(names) < len(def.KeySchema) {
 		return api.Validation(noDefinition)
 	}
-	if err := checkDefined(def.KeySchema, names); err != nil {
+	if err := checkDefined(def, def.KeySchema, defined); err != nil {
 		return err
 	}
 	return checkPair(def.KeySchema)
@@ -55,11 +57,11 @@ func checkPair(ks []ddb.KeySchemaElement) error {
 }
 
 // checkDefined refuses a schema with an attribute that no definition types.
-func checkDefined(ks []ddb.KeySchemaElement, defined []string) error {
+func checkDefined(def *ddb.TableDefinition, ks []ddb.KeySchemaElement, defined map[string]bool) error {
 	for _, k := range ks {
-		if !slices.Contains(defined, k.AttributeName) {
+		if !defined[k.AttributeName] {
 			return invalidParameter("Some index key attributes are not defined in AttributeDefinitions. Keys: " +
-				printSet(keyNames(ks)) + ", AttributeDefinitions: " + printSet(defined))
+				printSet(keyNames(ks)) + ", AttributeDefinitions: " + printSet(definedNames(def)))
 		}
 	}
 	return nil
@@ -80,9 +82,9 @@ func checkUsed(def *ddb.TableDefinition) error {
 			used = append(used, keyNames(ix.KeySchema)...)
 		}
 	}
-	names := definedNames(def)
+	names, set := definedNames(def), setOf(used)
 	for _, n := range names {
-		if !slices.Contains(used, n) {
+		if !set[n] {
 			return invalidParameter("Some AttributeDefinitions are not used. AttributeDefinitions: " + printSet(names) + ", keys used: " + printSet(used))
 		}
 	}
@@ -105,12 +107,22 @@ func keyNames(ks []ddb.KeySchemaElement) []string {
 	return names
 }
 
+func setOf(names []string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, n := range names {
+		set[n] = true
+	}
+	return set
+}
+
 // printSet prints names in the order in which the service's hash sets yield
 // them: by bucket, then as inserted.
 func printSet(names []string) string {
+	seen := make(map[string]bool, len(names))
 	var set []string
 	for _, n := range names {
-		if !slices.Contains(set, n) {
+		if !seen[n] {
+			seen[n] = true
 			set = append(set, n)
 		}
 	}

@@ -80,88 +80,91 @@ func refuseCreate(t *testing.T, rows []tableRefusal) {
 	})
 }
 
+// Clauses of constraint messages, and several of them.
+func clauseNull(path string) string {
+	return "Value null at '" + path + "' failed to satisfy constraint: Member must not be null"
+}
+
+func clauseAt(v, path, rule string) string {
+	return "Value '" + v + "' at '" + path + "' failed to satisfy constraint: Member must " + rule
+}
+
+func clauses(cs ...string) string {
+	return fmt.Sprintf("ValidationException: %d validation errors detected: %s", len(cs), strings.Join(cs, "; "))
+}
+
+const (
+	rulePattern = "satisfy regular expression pattern: [a-zA-Z0-9_.-]+"
+	ruleAtLeast = "have length greater than or equal to "
+	ruleAtMost  = "have length less than or equal to "
+	ruleOne     = "have value greater than or equal to 1"
+)
+
 func TestCreateTableShape(t *testing.T) {
 	t.Parallel()
-	null := func(path string) string {
-		return "Value null at '" + path + "' failed to satisfy constraint: Member must not be null"
-	}
-	at := func(v, path, rule string) string {
-		return "Value '" + v + "' at '" + path + "' failed to satisfy constraint: Member must " + rule
-	}
-	const (
-		pattern = "satisfy regular expression pattern: [a-zA-Z0-9_.-]+"
-		atLeast = "have length greater than or equal to "
-		atMost  = "have length less than or equal to "
-		one     = "have value greater than or equal to 1"
-	)
 	long := strings.Repeat("n", 256)
-	many := func(n int, cs ...string) string {
-		return fmt.Sprintf("ValidationException: %d validation errors detected: %s", n, strings.Join(cs, "; "))
-	}
+	refuseCreate(t, []tableRefusal{
+		{"no name", `{"TableName":null}`, tX + "The parameter 'TableName' is required but was not present in the request"},
+		{"no name beats all", `{"TableName":null,"KeySchema":[]}`, tX + "The parameter 'TableName' is required but was not present in the request"},
+		{"short name", `{"TableName":"ab"}`, tVE + clauseAt("ab", "tableName", ruleAtLeast+"3")},
+		{"long name", `{"TableName":"` + long + `"}`, tVE + clauseAt(long, "tableName", ruleAtMost+"255")},
+		{"empty name only", `{"TableName":"","KeySchema":[],"AttributeDefinitions":[]}`, clauses(clauseAt("", "tableName", ruleAtLeast+"3"), clauseAt("", "tableName", rulePattern))},
+		{"bad name only", `{"TableName":"x!","KeySchema":[]}`, clauses(clauseAt("x!", "tableName", ruleAtLeast+"3"), clauseAt("x!", "tableName", rulePattern))},
+		{"no definitions", `{"AttributeDefinitions":null}`, tVE + clauseNull("attributeDefinitions")},
+		{"no schema", `{"KeySchema":null}`, tVE + clauseNull("keySchema")},
+		{"empty schema", `{"KeySchema":[]}`, tVE + clauseAt("[]", "keySchema", ruleAtLeast+"1")},
+		{"three keys", `{"AttributeDefinitions":` + defsJSON("pk:S sk:S extra:S") + `,"KeySchema":` + schemaJSON("pk:HASH sk:RANGE extra:RANGE") + `}`,
+			tVE + clauseAt("[KeySchemaElement(attributeName=pk, keyType=HASH), KeySchemaElement(attributeName=sk, keyType=RANGE), "+
+				"KeySchemaElement(attributeName=extra, keyType=RANGE)]", "keySchema", ruleAtMost+"2")},
+		{"three empty keys", `{"KeySchema":[{},{"KeyType":"HASH","AttributeName":"a"},{"KeyType":"RANGE","AttributeName":"b"}]}`, clauses(clauseAt("[KeySchemaElement(attributeName=null, keyType=null), KeySchemaElement(attributeName=a, keyType=HASH), "+
+			"KeySchemaElement(attributeName=b, keyType=RANGE)]", "keySchema", ruleAtMost+"2"),
+			clauseNull("keySchema.1.member.attributeName"), clauseNull("keySchema.1.member.keyType"))},
+		{"key type", `{"KeySchema":` + schemaJSON("pk:INVALID") + `}`, tVE + clauseAt("INVALID", "keySchema.1.member.keyType", "satisfy enum value set: [HASH, RANGE]")},
+		{"attribute type", `{"AttributeDefinitions":` + defsJSON("pk:INVALID") + `}`,
+			tVE + clauseAt("INVALID", "attributeDefinitions.1.member.attributeType", "satisfy enum value set: [B, N, S]")},
+		{"empty definition", `{"AttributeDefinitions":[{}]}`, clauses(clauseNull("attributeDefinitions.1.member.attributeType"), clauseNull("attributeDefinitions.1.member.attributeName"))},
+		{"attribute names", `{"AttributeDefinitions":` + defsJSON(":S "+long+":S") + `}`, clauses(clauseAt("", "attributeDefinitions.1.member.attributeName", ruleAtLeast+"1"), clauseAt(long, "attributeDefinitions.2.member.attributeName", ruleAtMost+"255"))},
+		{"billing mode", `{"BillingMode":"FREE"}`, tVE + clauseAt("FREE", "billingMode", "satisfy enum value set: [PROVISIONED, PAY_PER_REQUEST]")},
+		{"billing mode and key type", `{"BillingMode":"FREE","KeySchema":` + schemaJSON("pk:X") + `}`, clauses(clauseAt("X", "keySchema.1.member.keyType", "satisfy enum value set: [HASH, RANGE]"), clauseAt("FREE", "billingMode", "satisfy enum value set: [PROVISIONED, PAY_PER_REQUEST]"))},
+		{"no units", `{"ProvisionedThroughput":{}}`, clauses(clauseNull("provisionedThroughput.writeCapacityUnits"), clauseNull("provisionedThroughput.readCapacityUnits"))},
+		{"units below one come before the billing mode", `{"ProvisionedThroughput":{"ReadCapacityUnits":0,"WriteCapacityUnits":-5}}`, clauses(clauseAt("-5", "provisionedThroughput.writeCapacityUnits", ruleOne), clauseAt("0", "provisionedThroughput.readCapacityUnits", ruleOne))},
+		{"empty stream specification", `{"StreamSpecification":{}}`, tVE + clauseNull("streamSpecification.streamEnabled")},
+		{"view type only", `{"StreamSpecification":{"StreamViewType":"KEYS_ONLY"}}`, tVE + clauseNull("streamSpecification.streamEnabled")},
+		{"view type", `{"StreamSpecification":{"StreamEnabled":true,"StreamViewType":"ALL"}}`,
+			tVE + clauseAt("ALL", "streamSpecification.streamViewType", "satisfy enum value set: [OLD_IMAGE, KEYS_ONLY, NEW_AND_OLD_IMAGES, NEW_IMAGE]")},
+		{"encryption type", `{"SSESpecification":{"SSEType":"DES","KMSMasterKeyId":""}}`, clauses(clauseAt("DES", "sSESpecification.sSEType", "satisfy enum value set: [AES256, KMS]"), clauseAt("", "sSESpecification.kMSMasterKeyId", ruleAtLeast+"1"))},
+	})
+}
+
+func TestCreateTableIndexShape(t *testing.T) {
+	t.Parallel()
 	var names21 []string
 	for i := range 21 {
 		names21 = append(names21, fmt.Sprintf("a%d", i))
 	}
 	refuseCreate(t, []tableRefusal{
-		{"no name", `{"TableName":null}`, tX + "The parameter 'TableName' is required but was not present in the request"},
-		{"no name beats all", `{"TableName":null,"KeySchema":[]}`, tX + "The parameter 'TableName' is required but was not present in the request"},
-		{"short name", `{"TableName":"ab"}`, tVE + at("ab", "tableName", atLeast+"3")},
-		{"long name", `{"TableName":"` + long + `"}`, tVE + at(long, "tableName", atMost+"255")},
-		{"empty name only", `{"TableName":"","KeySchema":[],"AttributeDefinitions":[]}`, many(2, at("", "tableName", atLeast+"3"), at("", "tableName", pattern))},
-		{"bad name only", `{"TableName":"x!","KeySchema":[]}`, many(2, at("x!", "tableName", atLeast+"3"), at("x!", "tableName", pattern))},
-		{"no definitions", `{"AttributeDefinitions":null}`, tVE + null("attributeDefinitions")},
-		{"no schema", `{"KeySchema":null}`, tVE + null("keySchema")},
-		{"empty schema", `{"KeySchema":[]}`, tVE + at("[]", "keySchema", atLeast+"1")},
-		{"three keys", `{"AttributeDefinitions":` + defsJSON("pk:S sk:S extra:S") + `,"KeySchema":` + schemaJSON("pk:HASH sk:RANGE extra:RANGE") + `}`,
-			tVE + at("[KeySchemaElement(attributeName=pk, keyType=HASH), KeySchemaElement(attributeName=sk, keyType=RANGE), "+
-				"KeySchemaElement(attributeName=extra, keyType=RANGE)]", "keySchema", atMost+"2")},
-		{"three empty keys", `{"KeySchema":[{},{"KeyType":"HASH","AttributeName":"a"},{"KeyType":"RANGE","AttributeName":"b"}]}`, many(3,
-			at("[KeySchemaElement(attributeName=null, keyType=null), KeySchemaElement(attributeName=a, keyType=HASH), "+
-				"KeySchemaElement(attributeName=b, keyType=RANGE)]", "keySchema", atMost+"2"),
-			null("keySchema.1.member.attributeName"), null("keySchema.1.member.keyType"))},
-		{"key type", `{"KeySchema":` + schemaJSON("pk:INVALID") + `}`, tVE + at("INVALID", "keySchema.1.member.keyType", "satisfy enum value set: [HASH, RANGE]")},
-		{"attribute type", `{"AttributeDefinitions":` + defsJSON("pk:INVALID") + `}`,
-			tVE + at("INVALID", "attributeDefinitions.1.member.attributeType", "satisfy enum value set: [B, N, S]")},
-		{"empty definition", `{"AttributeDefinitions":[{}]}`, many(2, null("attributeDefinitions.1.member.attributeType"), null("attributeDefinitions.1.member.attributeName"))},
-		{"attribute names", `{"AttributeDefinitions":` + defsJSON(":S "+long+":S") + `}`, many(2,
-			at("", "attributeDefinitions.1.member.attributeName", atLeast+"1"), at(long, "attributeDefinitions.2.member.attributeName", atMost+"255"))},
-		{"billing mode", `{"BillingMode":"FREE"}`, tVE + at("FREE", "billingMode", "satisfy enum value set: [PROVISIONED, PAY_PER_REQUEST]")},
-		{"billing mode and key type", `{"BillingMode":"FREE","KeySchema":` + schemaJSON("pk:X") + `}`, many(2,
-			at("X", "keySchema.1.member.keyType", "satisfy enum value set: [HASH, RANGE]"), at("FREE", "billingMode", "satisfy enum value set: [PROVISIONED, PAY_PER_REQUEST]"))},
-		{"no units", `{"ProvisionedThroughput":{}}`, many(2, null("provisionedThroughput.writeCapacityUnits"), null("provisionedThroughput.readCapacityUnits"))},
-		{"units below one come before the billing mode", `{"ProvisionedThroughput":{"ReadCapacityUnits":0,"WriteCapacityUnits":-5}}`, many(2,
-			at("-5", "provisionedThroughput.writeCapacityUnits", one), at("0", "provisionedThroughput.readCapacityUnits", one))},
 		{"global before local index", `{"GlobalSecondaryIndexes":[` + indexJSON("g1", "pk:HASH", projectAll) + `],"LocalSecondaryIndexes":[` + indexJSON("l1", "pk:HASH", projectAll) + `]}`,
-			many(2, at("g1", "globalSecondaryIndexes.1.member.indexName", atLeast+"3"), at("l1", "localSecondaryIndexes.1.member.indexName", atLeast+"3"))},
-		{"empty indexes", `{"GlobalSecondaryIndexes":[{}],"LocalSecondaryIndexes":[{}]}`, many(6,
-			null("globalSecondaryIndexes.1.member.indexName"), null("globalSecondaryIndexes.1.member.keySchema"), null("globalSecondaryIndexes.1.member.projection"),
-			null("localSecondaryIndexes.1.member.indexName"), null("localSecondaryIndexes.1.member.keySchema"), null("localSecondaryIndexes.1.member.projection"))},
-		{"ten at most", `{"GlobalSecondaryIndexes":[{},{},{},{}]}`, many(10,
-			null("globalSecondaryIndexes.1.member.indexName"), null("globalSecondaryIndexes.1.member.keySchema"), null("globalSecondaryIndexes.1.member.projection"),
-			null("globalSecondaryIndexes.2.member.indexName"), null("globalSecondaryIndexes.2.member.keySchema"), null("globalSecondaryIndexes.2.member.projection"),
-			null("globalSecondaryIndexes.3.member.indexName"), null("globalSecondaryIndexes.3.member.keySchema"), null("globalSecondaryIndexes.3.member.projection"),
-			null("globalSecondaryIndexes.4.member.indexName"))},
-		{"index name", `{"GlobalSecondaryIndexes":[` + indexJSON("a!b", "pk:HASH", projectAll) + `]}`, tVE + at("a!b", "globalSecondaryIndexes.1.member.indexName", pattern)},
+			clauses(clauseAt("g1", "globalSecondaryIndexes.1.member.indexName", ruleAtLeast+"3"), clauseAt("l1", "localSecondaryIndexes.1.member.indexName", ruleAtLeast+"3"))},
+		{"empty indexes", `{"GlobalSecondaryIndexes":[{}],"LocalSecondaryIndexes":[{}]}`, clauses(clauseNull("globalSecondaryIndexes.1.member.indexName"), clauseNull("globalSecondaryIndexes.1.member.keySchema"), clauseNull("globalSecondaryIndexes.1.member.projection"),
+			clauseNull("localSecondaryIndexes.1.member.indexName"), clauseNull("localSecondaryIndexes.1.member.keySchema"), clauseNull("localSecondaryIndexes.1.member.projection"))},
+		{"ten at most", `{"GlobalSecondaryIndexes":[{},{},{},{}]}`, clauses(clauseNull("globalSecondaryIndexes.1.member.indexName"), clauseNull("globalSecondaryIndexes.1.member.keySchema"), clauseNull("globalSecondaryIndexes.1.member.projection"),
+			clauseNull("globalSecondaryIndexes.2.member.indexName"), clauseNull("globalSecondaryIndexes.2.member.keySchema"), clauseNull("globalSecondaryIndexes.2.member.projection"),
+			clauseNull("globalSecondaryIndexes.3.member.indexName"), clauseNull("globalSecondaryIndexes.3.member.keySchema"), clauseNull("globalSecondaryIndexes.3.member.projection"),
+			clauseNull("globalSecondaryIndexes.4.member.indexName"))},
+		{"index name", `{"GlobalSecondaryIndexes":[` + indexJSON("a!b", "pk:HASH", projectAll) + `]}`, tVE + clauseAt("a!b", "globalSecondaryIndexes.1.member.indexName", rulePattern)},
 		{"local index with three keys", `{"LocalSecondaryIndexes":[` + indexJSON("lsi", "a:HASH b:RANGE c:RANGE", projectAll) + `]}`,
-			tVE + at("[KeySchemaElement(attributeName=a, keyType=HASH), KeySchemaElement(attributeName=b, keyType=RANGE), "+
-				"KeySchemaElement(attributeName=c, keyType=RANGE)]", "localSecondaryIndexes.1.member.keySchema", atMost+"2")},
-		{"index units", `{"GlobalSecondaryIndexes":[` + indexJSON("gsi", "pk:HASH", projectAll, `,"ProvisionedThroughput":{"ReadCapacityUnits":0}`) + `]}`, many(2,
-			null("globalSecondaryIndexes.1.member.provisionedThroughput.writeCapacityUnits"), at("0", "globalSecondaryIndexes.1.member.provisionedThroughput.readCapacityUnits", one))},
+			tVE + clauseAt("[KeySchemaElement(attributeName=a, keyType=HASH), KeySchemaElement(attributeName=b, keyType=RANGE), "+
+				"KeySchemaElement(attributeName=c, keyType=RANGE)]", "localSecondaryIndexes.1.member.keySchema", ruleAtMost+"2")},
+		{"index units", `{"GlobalSecondaryIndexes":[` + indexJSON("gsi", "pk:HASH", projectAll, `,"ProvisionedThroughput":{"ReadCapacityUnits":0}`) + `]}`, clauses(clauseNull("globalSecondaryIndexes.1.member.provisionedThroughput.writeCapacityUnits"), clauseAt("0", "globalSecondaryIndexes.1.member.provisionedThroughput.readCapacityUnits", ruleOne))},
 		{"projection type", `{"GlobalSecondaryIndexes":[` + indexJSON("gsi", "pk:HASH", `{"ProjectionType":"SOME"}`) + `]}`,
-			tVE + at("SOME", "globalSecondaryIndexes.1.member.projection.projectionType", "satisfy enum value set: [ALL, INCLUDE, KEYS_ONLY]")},
+			tVE + clauseAt("SOME", "globalSecondaryIndexes.1.member.projection.projectionType", "satisfy enum value set: [ALL, INCLUDE, KEYS_ONLY]")},
 		{"nothing projected", `{"GlobalSecondaryIndexes":[` + indexJSON("gsi", "pk:HASH", `{"ProjectionType":"INCLUDE","NonKeyAttributes":[]}`) + `]}`,
-			tVE + at("[]", "globalSecondaryIndexes.1.member.projection.nonKeyAttributes", atLeast+"1")},
+			tVE + clauseAt("[]", "globalSecondaryIndexes.1.member.projection.nonKeyAttributes", ruleAtLeast+"1")},
 		{"21 projected", `{"GlobalSecondaryIndexes":[` + indexJSON("gsi", "pk:HASH", `{"ProjectionType":"INCLUDE","NonKeyAttributes":["`+strings.Join(names21, `","`)+`"]}`) + `]}`,
-			tVE + at("["+strings.Join(names21, ", ")+"]", "globalSecondaryIndexes.1.member.projection.nonKeyAttributes", atMost+"20")},
+			tVE + clauseAt("["+strings.Join(names21, ", ")+"]", "globalSecondaryIndexes.1.member.projection.nonKeyAttributes", ruleAtMost+"20")},
 		{"projected name", `{"GlobalSecondaryIndexes":[` + indexJSON("gsi", "pk:HASH", `{"ProjectionType":"INCLUDE","NonKeyAttributes":["a",""]}`) + `]}`,
-			tVE + at("[a, ]", "globalSecondaryIndexes.1.member.projection.nonKeyAttributes",
+			tVE + clauseAt("[a, ]", "globalSecondaryIndexes.1.member.projection.nonKeyAttributes",
 				"satisfy constraint: [Member must have length less than or equal to 255, Member must have length greater than or equal to 1]")},
-		{"empty stream specification", `{"StreamSpecification":{}}`, tVE + null("streamSpecification.streamEnabled")},
-		{"view type only", `{"StreamSpecification":{"StreamViewType":"KEYS_ONLY"}}`, tVE + null("streamSpecification.streamEnabled")},
-		{"view type", `{"StreamSpecification":{"StreamEnabled":true,"StreamViewType":"ALL"}}`,
-			tVE + at("ALL", "streamSpecification.streamViewType", "satisfy enum value set: [OLD_IMAGE, KEYS_ONLY, NEW_AND_OLD_IMAGES, NEW_IMAGE]")},
-		{"encryption type", `{"SSESpecification":{"SSEType":"DES","KMSMasterKeyId":""}}`, many(2,
-			at("DES", "sSESpecification.sSEType", "satisfy enum value set: [AES256, KMS]"), at("", "sSESpecification.kMSMasterKeyId", atLeast+"1"))},
 	})
 }
 
@@ -357,5 +360,42 @@ func TestCreateTableNameInUse(t *testing.T) {
 		r.must("CreateTable", merged(r.T, simpleTable, `{"TableName":"Tab"}`)) // names are case-sensitive
 		r.must("DeleteTable", `{"TableName":"tab"}`)
 		check()
+	})
+}
+
+// Names are printed in the order of hash sets, which grow beyond twelve.
+func TestPrintSet(t *testing.T) {
+	t.Parallel()
+	for names, want := range map[string]string{
+		"":                                 "[]",
+		"a":                                "[a]",
+		"pk sk pk":                         "[sk, pk]",
+		"a q b":                            "[a, q, b]", // a and q share a bucket
+		"q a b":                            "[q, a, b]",
+		"l k j i h g f e d c b a":          "[a, b, c, d, e, f, g, h, i, j, k, l]",
+		"q l k j i h g f e d c b a":        "[a, b, c, d, e, f, g, h, i, j, k, l, q]",
+		"polygenelubricants zz \U0001F600": "[polygenelubricants, zz, \U0001F600]", // a hash of -2^31, 3904, a surrogate pair
+	} {
+		if got := printSet(strings.Fields(names)); got != want {
+			t.Errorf("printSet(%s) = %s, want %s", names, got, want)
+		}
+	}
+}
+
+// Long lists are refused in time that grows with their length only.
+func TestCreateTableWithLongLists(t *testing.T) {
+	t.Parallel()
+	many := make([]string, 100_000)
+	for i := range many {
+		many[i] = fmt.Sprintf("a%d", i)
+	}
+	definitions := `"AttributeDefinitions":` + defsJSON(strings.Join(many, ":S ")+":S pk:S")
+	key := schemaJSON("pk:HASH " + strings.Join(many, ":HASH ") + ":HASH")
+	indexes := `"LocalSecondaryIndexes":[` + strings.TrimSuffix(strings.Repeat(indexJSON("lsi", "pk:HASH", projectAll)+",", 30_000), ",") + `]`
+	refuseCreate(t, []tableRefusal{
+		{"definitions", `{` + definitions + `}`, tV + "Number of attributes in KeySchema does not exactly match number of attributes defined in AttributeDefinitions"},
+		{"keys", `{` + definitions + `,"GlobalSecondaryIndexes":[{"IndexName":"gsi","KeySchema":` + key + `,"Projection":` + projectAll + `}]}`,
+			tV + "The KeySchema exceeds the maximum allowed number of HASH key attributes"},
+		{"indexes", `{` + indexes + `}`, tV + "Table KeySchema does not have a range key, which is required when specifying a LocalSecondaryIndex"},
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/extenddb/extenddb/format/ddb"
+	"github.com/extenddb/extenddb/server/api"
 	"github.com/extenddb/extenddb/server/auth"
 	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/server/storage/storagetest"
@@ -275,7 +276,13 @@ func TestDescribeLimitsAndEndpoints(t *testing.T) {
 	r := newRig(t, storagetest.NewMemory(1))
 	r.want("DescribeLimits", `{}`, `{"AccountMaxReadCapacityUnits":80000,"AccountMaxWriteCapacityUnits":80000,`+
 		`"TableMaxReadCapacityUnits":40000,"TableMaxWriteCapacityUnits":40000}`)
-	r.want("DescribeEndpoints", `{"Host":"localhost:8000"}`, `{"Endpoints":[{"Address":"localhost:8000","CachePeriodInMinutes":1440}]}`)
+	var out api.Body
+	if err := r.e.DescribeEndpoints(t.Context(), auth.Anonymous(), &api.DescribeEndpointsInput{Host: "localhost:8000"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(out.B), `{"Endpoints":[{"Address":"localhost:8000","CachePeriodInMinutes":1440}]}`; got != want {
+		t.Errorf("DescribeEndpoints: %s, want %s", got, want)
+	}
 }
 
 // Accounts do not see each other's tables.
