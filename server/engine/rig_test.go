@@ -16,6 +16,7 @@ import (
 	"github.com/extenddb/extenddb/server/auth"
 	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/sqlite"
 	"github.com/extenddb/extenddb/server/storage/storagetest"
 )
 
@@ -69,6 +70,14 @@ func onEachStore(t *testing.T, defs []ddb.TableDefinition, test func(r *rig)) {
 func testStores() map[string]func(t *testing.T) storage.Engine {
 	return map[string]func(t *testing.T) storage.Engine{
 		"memory": func(*testing.T) storage.Engine { return storagetest.NewMemory(100) },
+		"sqlite": func(t *testing.T) storage.Engine {
+			t.Helper()
+			db, err := sqlite.Open(t.Context(), sqlite.Options{Path: sqlite.Memory, Readers: 4, MaxTables: 100})
+			if err != nil {
+				t.Fatalf("open: %v", err)
+			}
+			return db
+		},
 	}
 }
 
