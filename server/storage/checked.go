@@ -104,13 +104,14 @@ func (c *checked) Ping(ctx context.Context) error {
 
 // Close implements Lifecycle.
 func (c *checked) Close() error {
+	err := c.next.Close() // waits for iterators that others still run
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	for h := range c.open {
 		c.o.Report(fmt.Errorf("%w: Close: %s was not closed", ErrInvalid, h.what))
 	}
 	clear(c.open)
-	c.mu.Unlock()
-	return c.filter(context.Background(), "Close", c.next.Close())
+	return c.filter(context.Background(), "Close", err)
 }
 
 // CreateTable implements Catalog.

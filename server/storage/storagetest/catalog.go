@@ -226,10 +226,11 @@ func checkUpdate(e *env) {
 	e.consistent(next)
 	e.drop(next)
 	_, err = e.e.UpdateTable(e.ctx, account, "t", func(t *storage.Table) (ddb.TableDefinition, error) {
-		equal(e, "status", t.Status, storage.Deleting)
+		seen = t
 		return ddb.TableDefinition{}, refusal
 	})
 	e.fails(err, refusal)
+	equal(e, "status", seen.Status, storage.Deleting)
 }
 
 func checkUpdateByMany(e *env) {
@@ -266,11 +267,13 @@ func checkUpdateByMany(e *env) {
 func checkDrop(e *env) {
 	t := e.create(rich("t"))
 	refusal := errors.New("no")
-	_, err := e.e.DropTable(e.ctx, account, "t", func(got *storage.Table) error {
-		same(e, got, t)
+	var seen *storage.Table
+	_, err := e.e.DropTable(e.ctx, account, "t", func(t *storage.Table) error {
+		seen = t
 		return refusal
 	})
 	e.fails(err, refusal)
+	same(e, seen, t)
 	got, err := e.e.Table(e.ctx, account, "t")
 	e.ok(err)
 	same(e, got, t)

@@ -21,6 +21,8 @@ import (
 type Memory struct {
 	disk *disk
 
+	running sync.WaitGroup // iterators
+
 	mu     sync.RWMutex // guards disk and what follows
 	closed bool
 	claims map[storage.Work]bool
@@ -99,8 +101,9 @@ func (m *Memory) Ping(ctx context.Context) error {
 // Close implements storage.Lifecycle.
 func (m *Memory) Close() error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.closed = true
+	m.mu.Unlock()
+	m.running.Wait()
 	return nil
 }
 

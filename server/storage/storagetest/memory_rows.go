@@ -174,6 +174,7 @@ func (m *Memory) Range(ctx context.Context, t *storage.Table, r storage.Range) i
 			yield(nil, err)
 			return
 		}
+		defer m.running.Done()
 		lo, hi := v.bounds(r)
 		for lo < hi {
 			i := lo
@@ -201,6 +202,7 @@ type view struct {
 	at  func(i int) *storage.Row
 }
 
+// view must be followed by m.running.Done.
 func (m *Memory) view(ctx context.Context, t *storage.Table, ix storage.IndexID) (view, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -208,6 +210,7 @@ func (m *Memory) view(ctx context.Context, t *storage.Table, ix storage.IndexID)
 	if err != nil {
 		return view{}, err
 	}
+	m.running.Add(1)
 	return mt.view(ix), nil
 }
 

@@ -65,7 +65,9 @@ func checkDecideSees(e *env) {
 	sees := func(want *storage.Row) {
 		e.Helper()
 		_, err := e.e.Write(e.ctx, storage.Write{Table: t, Key: keyOf(t, it), Decide: func(got *storage.Table, cur *storage.Row) (*storage.Next, error) {
-			equal(e, "table version", got.Version, t.Version)
+			if got.Version != t.Version {
+				return nil, fmt.Errorf("version is %d, want %d", got.Version, t.Version)
+			}
 			if (cur == nil) != (want == nil) {
 				return nil, fmt.Errorf("row is %v, want %v", cur, want)
 			}

@@ -69,7 +69,8 @@ var start = time.Date(2026, 3, 14, 15, 9, 26, 535_000_000, time.UTC)
 // account is whose tables the suite makes unless it says otherwise.
 const account = "000000000000"
 
-// env is what a check works with.
+// env is what a check works with. What a check hands to the engine (Decide,
+// change) runs on any goroutine and must not end the test: it returns errors.
 type env struct {
 	testing.TB
 	ctx context.Context
