@@ -109,7 +109,7 @@ func TestBatchGetItemUnprocessed(t *testing.T) {
 	t.Parallel()
 	forReading(t, func(r *reading) {
 		r.standard()
-		for i := range 60 {
+		for i := range 50 {
 			r.putItem("solo", ddb.Item{"pk": ddb.String(fmt.Sprint(i)), "v": ddb.String(strings.Repeat("v", 400_000))})
 			r.putItem("plain", ddb.Item{"pk": ddb.String("p"), "sk": ddb.Int(int64(i))})
 		}
@@ -118,7 +118,7 @@ func TestBatchGetItemUnprocessed(t *testing.T) {
 			plain = append(plain, fmt.Sprintf(`{"pk":{"S":"p"},"sk":{"N":"%d"}}`, i*2)) // every other one is absent
 		}
 		rest := `"plain":{"Keys":[` + strings.Join(plain, ",") + `],"ProjectionExpression":"#s","ExpressionAttributeNames":{"#s":"sk"}},` +
-			`"solo":{"Keys":` + soloKeys(60) + `,"ConsistentRead":true}`
+			`"solo":{"Keys":` + soloKeys(50) + `,"ConsistentRead":true}`
 		total := map[string]int{}
 		calls := 0
 		for request := "{" + rest + "}"; request != "{}"; calls++ {
@@ -134,7 +134,7 @@ func TestBatchGetItemUnprocessed(t *testing.T) {
 			}
 		}
 		// 42 items of 400,000 bytes reach 16 MiB.
-		if calls != 2 || !maps.Equal(total, map[string]int{"plain": 30, "solo": 60}) {
+		if calls != 2 || !maps.Equal(total, map[string]int{"plain": 25, "solo": 50}) {
 			r.Errorf("%d calls found %v", calls, total)
 		}
 	})

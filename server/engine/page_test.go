@@ -241,22 +241,19 @@ func TestPageEndsAtStoredBytes(t *testing.T) {
 	t.Parallel()
 	forReading(t, func(r *reading) {
 		r.standard()
-		tiny := make([]string, 20_000) // counts 40,000 bytes, is stored in some 2.7 MB
-		for i := range tiny {
-			n, err := ddb.ParseNumber(fmt.Sprintf("%d.%dE-125", i%9+1, i))
-			if err != nil {
-				r.Fatal(err)
-			}
-			tiny[i] = n.String()
+		n, err := ddb.ParseNumber("1E-125")
+		if err != nil {
+			r.Fatal(err)
 		}
+		tiny := ddb.List(slices.Repeat([]ddb.Value{ddb.Num(n)}, 25_000)...) // counts 75,000 bytes, is stored in some 3.4 MB
 		var stored int
-		for i := range 10 {
-			it := ddb.Item{"pk": ddb.String("p"), "sk": ddb.String(fmt.Sprint(i)), "a": ddb.NewSet(ddb.KindNS, slices.Clone(tiny))}
+		for i := range 7 {
+			it := ddb.Item{"pk": ddb.String("p"), "sk": ddb.String(fmt.Sprint(i)), "a": tiny}
 			stored = len(ddb.AppendItem(nil, it))
 			r.putItem("music", it)
 		}
 		perPage := maxStored / stored
-		if stored < 2<<20 || perPage >= 10 {
+		if stored < 3<<20 || perPage < 2 || perPage >= 7 {
 			r.Fatalf("items are stored in %d bytes", stored)
 		}
 		for _, request := range []string{
@@ -269,8 +266,8 @@ func TestPageEndsAtStoredBytes(t *testing.T) {
 				r.Errorf("%s: %d rows on the first page, want %d", request, l.ScannedCount, perPage)
 			}
 			l = r.list("Scan", with(request, fmt.Sprintf(`"ExclusiveStartKey":%s`, l.LastEvaluatedKey)))
-			if l.ScannedCount != 10-perPage || l.LastEvaluatedKey != nil {
-				r.Errorf("%s: %d rows on the last page, want %d", request, l.ScannedCount, 10-perPage)
+			if l.ScannedCount != 7-perPage || l.LastEvaluatedKey != nil {
+				r.Errorf("%s: %d rows on the last page, want %d", request, l.ScannedCount, 7-perPage)
 			}
 		}
 	})
@@ -350,13 +347,13 @@ func TestReadsStartAfreshWhenStale(t *testing.T) {
 		} {
 			want := r.must(op, request)
 			s := &stale{Engine: r.store, left: 3}
-			again := newReading(r.T, s)
+			again := r.over(s)
 			out := &api.Body{B: []byte("kept")}
 			if err := again.callInto(op, request, out); err != nil || string(out.B) != "kept"+want {
 				r.Errorf("%s: %v, %s; want %s", op, err, out.B, want)
 			}
 			s.left = 100
-			if _, err := again.call(op, request); !errors.Is(err, storage.ErrStale) || s.left != 100-maxStale {
+			if err := again.callInto(op, request, &api.Body{}); !errors.Is(err, storage.ErrStale) || s.left != 100-maxStale {
 				r.Errorf("%s on a definition that is always stale: %v after %d tries", op, err, 100-s.left)
 			}
 		}
@@ -404,8 +401,8 @@ func TestReadsReportFailures(t *testing.T) {
 			"Scan":         `{"TableName":"music"}`,
 		} {
 			for _, cause := range []error{storage.ErrUnavailable, storage.ErrTableNotFound, context.Canceled} {
-				b := newReading(r.T, broken{r.store, fmt.Errorf("read: %w", cause), 3})
-				if _, err := b.call(op, request); !errors.Is(err, cause) {
+				b := r.over(broken{r.store, fmt.Errorf("read: %w", cause), 3})
+				if err := b.callInto(op, request, &api.Body{}); !errors.Is(err, cause) {
 					r.Errorf("%s: %v, want %v", op, err, cause)
 				}
 			}

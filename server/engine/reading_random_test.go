@@ -17,6 +17,7 @@ import (
 	"github.com/extenddb/extenddb/server/api"
 	"github.com/extenddb/extenddb/server/auth"
 	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/storagetest"
 )
 
 // edges are key values around which encodings go wrong.
@@ -42,9 +43,9 @@ func TestQueryAgainstBruteForce(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(1, 2))
 		for _, k := range []ddb.Kind{ddb.KindS, ddb.KindN, ddb.KindB} {
 			table := "sorted-by-" + k.String()
-			r.create(table, "pk:S/sk:"+k.String(),
-				indexShape{"behind", "pk:S/g:" + k.String() + ",sk:" + k.String(), ddb.ProjectAll},
-				indexShape{"local", "/g:" + k.String(), ddb.ProjectKeysOnly})
+			r.create(testTable(table, "pk:S/sk:"+k.String(),
+				testIndex{"behind", "pk:S/g:" + k.String() + ",sk:" + k.String(), ddb.ProjectAll},
+				testIndex{"local", "/g:" + k.String(), ddb.ProjectKeysOnly}))
 			var items []ddb.Item
 			for i := range edges[k] {
 				it := ddb.Item{"pk": ddb.String("p"), "sk": edge(k, i), "g": edge(k, rnd.IntN(3)+2)}
@@ -168,7 +169,7 @@ func TestStoredBytesAreServed(t *testing.T) {
 	t.Parallel()
 	forReading(t, func(r *reading) {
 		r.songs()
-		o := newReading(r.T, opaque{r.store})
+		o := r.over(opaque{r.store})
 		const keys = `{"pk":{"S":"q"},"sk":{"S":"a"}}`
 		const query = `{"TableName":"music","KeyConditionExpression":"pk = :p","ExpressionAttributeValues":{":p":{"S":"p"}},"Limit":2}`
 		for _, c := range []struct{ op, request, want string }{
@@ -190,7 +191,7 @@ func TestStoredBytesAreServed(t *testing.T) {
 			"Query":        with(query, `"FilterExpression":"attribute_exists(a)"`),
 			"Scan":         `{"TableName":"music","IndexName":"g-inc"}`,
 		} {
-			_, err := o.call(op, request)
+			err := o.callInto(op, request, &api.Body{})
 			if !errors.Is(err, storage.ErrCorrupt) || Fault(err).Code != api.CodeInternal {
 				r.Errorf("%s of an item that cannot be decoded: %v", op, err)
 			}
@@ -217,7 +218,7 @@ func FuzzReads(f *testing.F) {
 		f.Add(seed.op, []byte(seed.text))
 	}
 	f.Fuzz(func(t *testing.T, op int, request []byte) {
-		r := newReading(t, readingEngines["memory"](t))
+		r := &reading{newRig(t, storagetest.NewMemory(100))}
 		r.songs()
 		r.sample()
 		ins := []any{&api.GetItemInput{}, &api.BatchGetItemInput{}, &api.QueryInput{}, &api.ScanInput{}}

@@ -265,11 +265,7 @@ func TestScanOfDroppedTable(t *testing.T) {
 	t.Parallel()
 	forReading(t, func(r *reading) {
 		r.songs()
-		tab, err := r.store.Table(r.Context(), auth.DefaultAccount, "music")
-		if err != nil {
-			r.Fatal(err)
-		}
-		if _, err := r.store.DropTable(r.Context(), auth.DefaultAccount, tab.Name(), func(*storage.Table) error { return nil }); err != nil {
+		if _, err := r.store.DropTable(r.Context(), auth.DefaultAccount, "music", func(*storage.Table) error { return nil }); err != nil {
 			r.Fatal(err)
 		}
 		for _, members := range []string{`"Segment":1,"TotalSegments":2`, `"Limit":1`} {
