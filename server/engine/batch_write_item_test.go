@@ -42,6 +42,13 @@ func TestBatchWriteItem(t *testing.T) {
 			{"BatchWriteItem", writeBatch("arn:aws:dynamodb:us-east-1:000000000000:table/hash", delReq(a)), done},
 			get("hash", a, `{}`),
 		},
+		"one table by two names": {
+			{"BatchWriteItem", `{"ReturnConsumedCapacity":"TOTAL","RequestItems":{"hash":[` + putReq(a) + `],"arn:aws:dynamodb:us-east-1:000000000000:table/hash":[` + putReq(b) + `]}}`,
+				`{"UnprocessedItems":{},"ConsumedCapacity":[{"TableName":"hash","CapacityUnits":2.0}]}`},
+			{"BatchWriteItem", `{"RequestItems":{"hash":[` + putReq(a) + `],"arn:aws:dynamodb:us-east-1:000000000000:table/hash":[` + delReq(a) + `]}}`,
+				ve + "Provided list of item keys contains duplicates"},
+			{"BatchWriteItem", writeBatch("arn:aws:dynamodb:us-east-1:111111111111:table/hash", putReq(a)), "AccessDeniedException: Access is denied"},
+		},
 		"25 requests": {
 			{"BatchWriteItem", writeBatch("hash", puts(25)...), done},
 			get("hash", `{"pk":{"S":"24"}}`, `{"pk":{"S":"24"}}`),

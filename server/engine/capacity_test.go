@@ -3,8 +3,13 @@
 package engine
 
 import (
+	"context"
+	"fmt"
+	"iter"
 	"strings"
 	"testing"
+
+	"github.com/extenddb/extenddb/server/storage"
 )
 
 func TestUnits(t *testing.T) {
@@ -122,4 +127,60 @@ func TestItemCollectionMetrics(t *testing.T) {
 			{"BatchWriteItem", `{"RequestItems":{"hash":[` + putReq(`{"pk":{"S":"a"}}`) + `]}` + size + `}`, `{"UnprocessedItems":{},"ItemCollectionMetrics":{}}`},
 		},
 	})
+}
+
+// sized is an engine whose rows all have a size of their own, or that cannot
+// be read at all.
+type sized struct {
+	storage.Engine
+	size int
+	err  error
+}
+
+func (s *sized) Range(ctx context.Context, t *storage.Table, r storage.Range) iter.Seq2[*storage.Row, error] {
+	return func(yield func(*storage.Row, error) bool) {
+		if s.err != nil {
+			yield(nil, s.err)
+			return
+		}
+		for row, err := range s.Engine.Range(ctx, t, r) {
+			if err == nil {
+				row = row.Clone()
+				row.Size = s.size
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+func TestItemCollectionSize(t *testing.T) {
+	t.Parallel()
+	const put = `{"TableName":"idx","Item":{"pk":{"S":"a"},"sk":{"S":"b"},"l":{"S":"1"}},"ReturnItemCollectionMetrics":"SIZE"}`
+	const collection = `{"ItemCollectionKey":{"pk":{"S":"a"}},"SizeEstimateRangeGB":[%s]}`
+	request := `{"ReturnItemCollectionMetrics":"SIZE","RequestItems":{"idx":[` + putReq(`{"pk":{"S":"a"},"sk":{"S":"b"}}`) + `]}}`
+	for _, c := range []struct {
+		size              int
+		err               error
+		single, forABatch string // "" for none
+	}{
+		{size: 1<<30 - 1, single: "1.0,2.0", forABatch: "0.0,1.0"}, // the row, and its entry in the local index
+		{size: 1 << 30, single: "2.0,3.0", forABatch: "1.0,2.0"},
+		{size: 1 << 31, single: "4.0,5.0", forABatch: "2.0,3.0"},
+		{err: storage.ErrTableNotFound}, // dropped since: the write was done all the same
+		{err: storage.ErrUnavailable, single: "InternalServerError: Internal server error", forABatch: "InternalServerError: Internal server error"},
+	} {
+		single, forABatch := c.single, c.forABatch
+		switch {
+		case c.err == nil:
+			single = `{"ItemCollectionMetrics":` + fmt.Sprintf(collection, single) + `}`
+			forABatch = `{"UnprocessedItems":{},"ItemCollectionMetrics":{"idx":[` + fmt.Sprintf(collection, forABatch) + `]}}`
+		case single == "":
+			single, forABatch = `{}`, `{"UnprocessedItems":{},"ItemCollectionMetrics":{}}`
+		}
+		r := newRig(t, &sized{testStores()["memory"](t), c.size, c.err}, writeTables()...)
+		r.want("PutItem", put, single)
+		r.want("BatchWriteItem", request, forABatch)
+	}
 }

@@ -274,6 +274,7 @@ func (e *Engine) respond(ctx context.Context, id auth.Identity, t *storage.Table
 	out.B = append(out.B, '{')
 	sep := ""
 	if len(w.attributes) > 0 {
+		out.Room(len(w.attributes)) // what was written is answered whatever the budget says
 		out.Raw(`"Attributes":`)
 		out.B = append(out.B, w.attributes...)
 		sep = ","
