@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build full && linux
+
+// Package scan reads and drops a table of a million items.
+package scan
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/extenddb/extenddb/format/ddb"
+	"github.com/extenddb/extenddb/server/auth"
+	"github.com/extenddb/extenddb/server/clock"
+	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/sqlite"
+	"github.com/extenddb/extenddb/test/bench/load"
+	"github.com/extenddb/extenddb/test/proc"
+)
+
+const (
+	table    = "million"
+	other    = "other"
+	items    = 1_000_000
+	segments = 16
+	writers  = 8
+	// growth bounds what a Scan may add to the server's anonymous memory: a
+	// response of 1 MiB for each segment in each of its few forms, the page
+	// caches of the readers, and what the collector has not freed yet.
+	growth = 128 << 20
+)
+
+// fill loads the table straight into the file: what is tested comes after.
+func fill(t *testing.T, file string) {
+	t.Helper()
+	ctx := t.Context()
+	db, err := sqlite.Open(ctx, sqlite.Options{Path: file, Clock: clock.Real{}, Synchronous: sqlite.Normal})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab, err := db.CreateTable(ctx, auth.DefaultAccount, ddb.TableDefinition{
+		TableName:            table,
+		AttributeDefinitions: []ddb.AttributeDefinition{{AttributeName: "id", AttributeType: "S"}},
+		KeySchema:            []ddb.KeySchemaElement{{AttributeName: "id", KeyType: "HASH"}},
+		BillingMode:          "PAY_PER_REQUEST",
+	}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const batch = 2000
+	for from := 0; from < items; from += batch {
+		var ws []storage.Write
+		for i := from; i < from+batch; i++ {
+			// Keys of one prefix and of growing length: a fair share does not
+			// come by itself.
+			it, err := ddb.ParseItem(fmt.Appendf(nil, `{"id":{"S":"item-%d"},"n":{"N":"%d"}}`, i, i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			next, err := storage.Derive(tab, it)
+			if err != nil {
+				t.Fatal(err)
+			}
+			key, err := tab.KeyOf(it)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ws = append(ws, storage.Write{Table: tab, Key: key, Blind: true,
+				Decide: func(*storage.Table, *storage.Row) (*storage.Next, error) { return next, nil }})
+		}
+		for _, r := range db.WriteEach(ctx, ws) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// client calls operations over a connection of its own.
+type client struct {
+	t    *testing.T
+	conn *load.Conn
+}
+
+func dial(t *testing.T, srv *proc.Server) client {
+	t.Helper()
+	conn, err := load.Dial(t.Context(), srv.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return client{t, conn}
+}
+
+// call decodes the answer of an operation.
+func (c client) call(operation, body string, answer any) error {
+	data, err := c.conn.Call(operation, body)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, answer)
+}
+
+// awaitStatistics asks until the statistics job has counted the table, and
+// with it taken the sample that segments are cut by.
+func (c client) awaitStatistics() {
+	c.t.Helper()
+	var d struct{ Table struct{ ItemCount int } }
+	for range 2_000_000 { // some minutes
+		if err := c.call("DescribeTable", `{"TableName":"`+table+`"}`, &d); err != nil {
+			c.t.Fatal(err)
+		}
+		if d.Table.ItemCount == items {
+			return
+		}
+	}
+	c.t.Fatalf("ItemCount stays %d", d.Table.ItemCount)
+}
+
+// page is an answer of Scan.
+type page struct {
+	Items            []struct{ ID struct{ S string } }
+	LastEvaluatedKey json.RawMessage
+}
+
+// scanSegment reads a segment to its end.
+func (c client) scanSegment(segment int, each func(id int) error) error {
+	after := ""
+	for {
+		var p page
+		err := c.call("Scan", fmt.Sprintf(`{"TableName":"%s","Segment":%d,"TotalSegments":%d%s}`, table, segment, segments, after), &p)
+		if err != nil {
+			return err
+		}
+		for _, it := range p.Items {
+			id, err := strconv.Atoi(strings.TrimPrefix(it.ID.S, "item-"))
+			if err != nil {
+				return err
+			}
+			if err := each(id); err != nil {
+				return err
+			}
+		}
+		if p.LastEvaluatedKey == nil {
+			return nil
+		}
+		after = `,"ExclusiveStartKey":` + string(p.LastEvaluatedKey)
+	}
+}
+
+// TestMillion scans a million items in 16 segments, and then drops them while
+// others write.
+func TestMillion(t *testing.T) {
+	dir := t.TempDir()
+	bin, file := proc.Binary(t, dir), filepath.Join(dir, "data.db")
+	began := time.Now()
+	fill(t, file)
+	t.Logf("loaded in %v", time.Since(began))
+	srv := proc.Start(t, bin, file)
+	began = time.Now()
+	dial(t, srv).awaitStatistics()
+	t.Logf("counted in %v", time.Since(began))
+	t.Run("scan", func(t *testing.T) { testScan(t, srv) })
+	t.Run("drop", func(t *testing.T) { testDrop(t, srv) })
+}
+
+func testScan(t *testing.T, srv *proc.Server) {
+	before := memory(t, srv)
+	var (
+		seen   [items]atomic.Bool
+		counts [segments]int
+		errs   [segments]error
+		worst  atomic.Int64
+		done   sync.WaitGroup
+	)
+	began := time.Now()
+	for s := range segments {
+		c := dial(t, srv)
+		done.Go(func() {
+			errs[s] = c.scanSegment(s, func(id int) error {
+				if id < 0 || id >= items || seen[id].Swap(true) {
+					return fmt.Errorf("segment %d: item %d is read twice or does not exist", s, id)
+				}
+				if counts[s]++; counts[s]%10_000 == 0 {
+					worst.Store(max(worst.Load(), memory(t, srv))) // a lost update loses nothing that matters
+				}
+				return nil
+			})
+		})
+	}
+	done.Wait()
+	took := time.Since(began)
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for s, n := range counts {
+		total += n
+		if n > 2*items/segments {
+			t.Errorf("segment %d returns %d items, more than twice the mean", s, n)
+		}
+	}
+	if total != items {
+		t.Errorf("%d items are read, not %d", total, items)
+	}
+	after := memory(t, srv)
+	if most := max(worst.Load(), after); most > before+growth {
+		t.Errorf("anonymous memory grows from %d to %d MiB", before>>20, most>>20)
+	}
+	t.Logf("scanned in %v, segments %v; anonymous memory %d MiB before, %d at most, %d after", took, counts,
+		before>>20, worst.Load()>>20, after>>20)
+}
+
+func memory(t *testing.T, srv *proc.Server) int64 {
+	rss, err := srv.AnonymousRSS()
+	if err != nil {
+		t.Error(err)
+	}
+	return rss
+}
+
+// testDrop deletes the table while writers write another, and reports how long
+// those wait.
+func testDrop(t *testing.T, srv *proc.Server) {
+	c := dial(t, srv)
+	create := `{"TableName":"` + other + `","BillingMode":"PAY_PER_REQUEST","AttributeDefinitions":[{"AttributeName":"id","AttributeType":"S"}],` +
+		`"KeySchema":[{"AttributeName":"id","KeyType":"HASH"}]}`
+	if _, err := c.conn.Call("CreateTable", create); err != nil {
+		t.Fatal(err)
+	}
+	var puts []func() error
+	var acknowledged [writers]int
+	for w := range writers {
+		c := dial(t, srv)
+		puts = append(puts, func() error {
+			_, err := c.conn.Call("PutItem", fmt.Sprintf(`{"TableName":"%s","Item":{"id":{"S":"%d-%d"}}}`, other, w, acknowledged[w]))
+			if err == nil {
+				acknowledged[w]++
+			}
+			return err
+		})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	alone, err := load.Run(ctx, puts)
+	cancel()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, cancel = context.WithCancel(t.Context())
+	var busy load.Result
+	var writing sync.WaitGroup
+	writing.Go(func() { busy, err = load.Run(ctx, puts) })
+	derr := c.drop()
+	cancel()
+	writing.Wait()
+	if err := errors.Join(err, derr); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("dropped in %v; writers: p50 %v, p99 %v, at most %v, %.0f/s; before: p50 %v, p99 %v, at most %v, %.0f/s", busy.Elapsed,
+		busy.Quantile(0.5), busy.Quantile(0.99), busy.Quantile(1), busy.Rate(),
+		alone.Quantile(0.5), alone.Quantile(0.99), alone.Quantile(1), alone.Rate())
+
+	for w, n := range acknowledged {
+		var got struct {
+			Item struct{ ID struct{ S string } }
+		}
+		want := fmt.Sprintf("%d-%d", w, n-1)
+		if err := c.call("GetItem", `{"TableName":"`+other+`","Key":{"id":{"S":"`+want+`"}}}`, &got); err != nil || got.Item.ID.S != want {
+			t.Errorf("the last write of writer %d is missing: %q, %v", w, got.Item.ID.S, err)
+		}
+	}
+}
+
+// drop deletes the table and asks until it is gone.
+func (c client) drop() error {
+	if _, err := c.conn.Call("DeleteTable", `{"TableName":"`+table+`"}`); err != nil {
+		return err
+	}
+	for range 2_000_000 { // some minutes
+		_, err := c.conn.Call("DescribeTable", `{"TableName":"`+table+`"}`)
+		var refused *load.Error
+		switch {
+		case errors.As(err, &refused) && strings.Contains(refused.Body, "ResourceNotFoundException"):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+	return errors.New("the table is still there")
+}
