@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package server assembles the database: the wire before the engine before a
+// storage engine, and the job runner beside them.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/extenddb/extenddb/server/clock"
+	"github.com/extenddb/extenddb/server/engine"
+	"github.com/extenddb/extenddb/server/jobs"
+	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/wire"
+)
+
+// Options say what a server is made of.
+type Options struct {
+	Storage storage.Engine // the caller closes it when Serve has returned
+	Clock   clock.Clock    // nil: the machine's
+	Log     *slog.Logger
+	Region  string        // of ARNs; default us-east-1
+	Budget  int64         // bytes of bodies in flight; 0: 256 MiB
+	Drain   time.Duration // what requests under way are given when the server stops; 0: 10 s
+}
+
+const (
+	defaultRegion = "us-east-1"
+	defaultDrain  = 10 * time.Second
+)
+
+// Server serves one storage engine.
+type Server struct {
+	o       Options
+	handler *wire.Handler
+	jobs    *jobs.Runner
+}
+
+// New assembles a server. Nothing runs before Serve.
+func New(o Options) *Server {
+	if o.Clock == nil {
+		o.Clock = clock.Real{}
+	}
+	if o.Region == "" {
+		o.Region = defaultRegion
+	}
+	if o.Drain == 0 {
+		o.Drain = defaultDrain
+	}
+	runner := jobs.New(jobs.Options{Maintainer: o.Storage, Clock: o.Clock, Log: o.Log})
+	e := engine.New(engine.Options{Storage: o.Storage, Clock: o.Clock, Log: o.Log, Region: o.Region, Wake: runner.Wake})
+	handler := wire.New(e, wire.Options{Ready: o.Storage.Ping, Clock: o.Clock, Log: o.Log, Region: o.Region, Budget: o.Budget})
+	return &Server{o: o, handler: handler, jobs: runner}
+}
+
+// Serve serves plain HTTP on l until ctx ends, then stops in order: /readyz
+// fails, no connection is accepted, requests under way get the drain window,
+// what is left of them is cut off, jobs are given up. It closes l. It returns
+// nil when it was stopped, and why it could not serve otherwise. It must not be
+// called twice.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	// What runs must outlive ctx: its end only begins the stop.
+	working := context.WithoutCancel(ctx)
+	jobsCtx, stopJobs := context.WithCancel(working)
+	jobsDone := make(chan struct{})
+	go func() {
+		defer close(jobsDone)
+		s.jobs.Run(jobsCtx)
+	}()
+	defer func() {
+		stopJobs()
+		<-jobsDone
+	}()
+
+	srv := s.handler.Server()
+	srv.BaseContext = func(net.Listener) context.Context { return working }
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+
+	select {
+	case err := <-served:
+		_ = srv.Close() // requests under way; the cause is what counts
+		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	s.o.Log.InfoContext(ctx, "stopping", "drain", s.o.Drain)
+	s.handler.Drain()
+	err := s.drain(working, srv)
+	if e := <-served; !errors.Is(e, http.ErrServerClosed) {
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+// drain lets requests under way finish, as long as the window is open.
+func (s *Server) drain(ctx context.Context, srv *http.Server) error {
+	window, cancel := context.WithTimeout(ctx, s.o.Drain)
+	defer cancel()
+	err := srv.Shutdown(window)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	s.o.Log.WarnContext(ctx, "requests under way were cut off")
+	if err := srv.Close(); err != nil {
+		return fmt.Errorf("close connections: %w", err)
+	}
+	return nil
+}
