@@ -35,8 +35,8 @@ type Engine interface {
 type Lifecycle interface {
 	// Ping answers nil when the engine can read and its catalog is usable.
 	Ping(ctx context.Context) error
-	// Close waits for running calls, makes everything durable and frees the
-	// engine. Later calls fail with ErrClosed. Idempotent.
+	// Close waits for running calls and iterators, makes everything durable
+	// and frees the engine. Later calls fail with ErrClosed. Idempotent.
 	Close() error
 }
 
@@ -47,8 +47,8 @@ type Catalog interface {
 	// ErrTooManyTables.
 	CreateTable(ctx context.Context, account string, def ddb.TableDefinition, at time.Time) (*Table, error)
 	// UpdateTable replaces the definition by what change returns for the
-	// current one; change may run several times and its error is returned as it
-	// is. Keys and the set of indexes must stay the same. ErrTableNotFound;
+	// current one, with a new version; change may run several times, on any
+	// goroutine, and its error is returned as it is. Keys and the set of indexes must stay the same. ErrTableNotFound;
 	// a DELETING table is passed to change like any other.
 	UpdateTable(ctx context.Context, account, name string, change func(*Table) (ddb.TableDefinition, error)) (*Table, error)
 	// Table returns a table's definition, perhaps from a cache; DELETING ones
@@ -104,9 +104,10 @@ type Token struct {
 }
 
 // Writer changes rows. A write of a table that is DELETING or gone fails with
-// ErrTableNotFound. Acknowledged writes are durable.
+// ErrTableNotFound; one re-created under its name is another table.
+// Acknowledged writes are durable.
 type Writer interface {
-	// Write changes one row atomically.
+	// Write changes one row atomically. The error is that of the Result.
 	Write(ctx context.Context, w Write) (Result, error)
 	// WriteEach changes rows independently of each other, each atomically. It
 	// returns one Result per Write, in order.
@@ -187,7 +188,7 @@ type Maintainer interface {
 type Lease interface {
 	// Step does a bounded part (some 20 ms) and tells how far it is. A step is
 	// idempotent: after a crash the work continues, it does not start again.
-	// Client writes get in between two steps.
+	// Client writes get in between two steps. ErrNoWork when it is gone.
 	Step(ctx context.Context, now time.Time) (Progress, error)
 	// Release gives the work up, finished or not. Idempotent.
 	Release() error

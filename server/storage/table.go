@@ -79,8 +79,11 @@ func NewTable(t Table, ids []IndexID) (*Table, error) {
 		return nil, fmt.Errorf("table %q: %d indexes but %d ids", def.TableName, n, len(ids))
 	}
 	hash, rng, err := splitSchema(def, def.KeySchema)
-	if err != nil || len(hash) != 1 || len(rng) > 1 {
-		return nil, fmt.Errorf("table %q: key schema %v is not usable: %w", def.TableName, def.KeySchema, err)
+	if err != nil {
+		return nil, fmt.Errorf("table %q: %w", def.TableName, err)
+	}
+	if len(hash) != 1 || len(rng) > 1 {
+		return nil, fmt.Errorf("table %q: key schema %v is not one of a table", def.TableName, def.KeySchema)
 	}
 	t.Hash, t.Range, t.Indexes = hash[0], nil, nil
 	if len(rng) == 1 {

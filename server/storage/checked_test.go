@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storage_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/extenddb/extenddb/format/ddb"
+	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/storagetest"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// engine is an engine of which any part may be replaced by a lie.
+type engine struct {
+	*storagetest.Memory
+	create     func() (*storage.Table, error)
+	update     func(change func(*storage.Table) (ddb.TableDefinition, error)) (*storage.Table, error)
+	table      func() (*storage.Table, error)
+	tables     func() ([]string, bool, error)
+	drop       func() (*storage.Table, error)
+	write      func(w storage.Write) (storage.Result, error)
+	writeEach  func(ws []storage.Write) []storage.Result
+	writeAll   func(ws []storage.Write) ([]storage.Result, error)
+	get        func() (*storage.Row, error)
+	getAll     func() ([]*storage.Row, error)
+	rows       func(r storage.Range) iter.Seq2[*storage.Row, error]
+	sample     func() ([]storage.Position, error)
+	pending    func() ([]storage.Work, error)
+	step       func() (storage.Progress, error)
+	ping, stop error
+}
+
+func (e *engine) Ping(ctx context.Context) error { return e.ping }
+
+func (e *engine) Close() error { return e.stop } // waits for nobody
+
+func (e *engine) CreateTable(ctx context.Context, account string, def ddb.TableDefinition, at time.Time) (*storage.Table, error) {
+	if e.create != nil {
+		return e.create()
+	}
+	return e.Memory.CreateTable(ctx, account, def, at)
+}
+
+func (e *engine) UpdateTable(ctx context.Context, account, name string, change func(*storage.Table) (ddb.TableDefinition, error)) (*storage.Table, error) {
+	if e.update != nil {
+		return e.update(change)
+	}
+	return e.Memory.UpdateTable(ctx, account, name, change)
+}
+
+func (e *engine) Table(ctx context.Context, account, name string) (*storage.Table, error) {
+	if e.table != nil {
+		return e.table()
+	}
+	return e.Memory.Table(ctx, account, name)
+}
+
+func (e *engine) Tables(ctx context.Context, account, after string, limit int) ([]string, bool, error) {
+	if e.tables != nil {
+		return e.tables()
+	}
+	return e.Memory.Tables(ctx, account, after, limit)
+}
+
+func (e *engine) DropTable(ctx context.Context, account, name string, check func(*storage.Table) error) (*storage.Table, error) {
+	if e.drop != nil {
+		return e.drop()
+	}
+	return e.Memory.DropTable(ctx, account, name, check)
+}
+
+func (e *engine) Write(ctx context.Context, w storage.Write) (storage.Result, error) {
+	if e.write != nil {
+		return e.write(w)
+	}
+	return e.Memory.Write(ctx, w)
+}
+
+func (e *engine) WriteEach(ctx context.Context, ws []storage.Write) []storage.Result {
+	if e.writeEach != nil {
+		return e.writeEach(ws)
+	}
+	return e.Memory.WriteEach(ctx, ws)
+}
+
+func (e *engine) WriteAll(ctx context.Context, ws []storage.Write, token *storage.Token) ([]storage.Result, error) {
+	if e.writeAll != nil {
+		return e.writeAll(ws)
+	}
+	return e.Memory.WriteAll(ctx, ws, token)
+}
+
+func (e *engine) Get(ctx context.Context, t *storage.Table, k storage.Key) (*storage.Row, error) {
+	if e.get != nil {
+		return e.get()
+	}
+	return e.Memory.Get(ctx, t, k)
+}
+
+func (e *engine) GetAll(ctx context.Context, ks []storage.TableKey, budget int) ([]*storage.Row, error) {
+	if e.getAll != nil {
+		return e.getAll()
+	}
+	return e.Memory.GetAll(ctx, ks, budget)
+}
+
+func (e *engine) Range(ctx context.Context, t *storage.Table, r storage.Range) iter.Seq2[*storage.Row, error] {
+	if e.rows != nil {
+		return e.rows(r)
+	}
+	return e.Memory.Range(ctx, t, r)
+}
+
+func (e *engine) Sample(ctx context.Context, t *storage.Table, ix storage.IndexID, now time.Time) ([]storage.Position, error) {
+	if e.sample != nil {
+		return e.sample()
+	}
+	return e.Memory.Sample(ctx, t, ix, now)
+}
+
+func (e *engine) Pending(ctx context.Context, now time.Time) ([]storage.Work, error) {
+	if e.pending != nil {
+		return e.pending()
+	}
+	return e.Memory.Pending(ctx, now)
+}
+
+func (e *engine) Claim(ctx context.Context, w storage.Work) (storage.Lease, error) {
+	l, err := e.Memory.Claim(ctx, w)
+	if err == nil && e.step != nil {
+		l = &lease{l, e.step}
+	}
+	return l, err
+}
+
+type lease struct {
+	storage.Lease
+	step func() (storage.Progress, error)
+}
+
+func (l *lease) Step(context.Context, time.Time) (storage.Progress, error) { return l.step() }
+
+// bench is a checked engine with a table "t" (pk, sk; index g on g) and three
+// rows, and what was reported.
+type bench struct {
+	*engine
+	t    *storage.Table
+	c    storage.Engine
+	mu   sync.Mutex
+	told []string
+}
+
+func definition() ddb.TableDefinition {
+	return ddb.TableDefinition{
+		TableName:              "t",
+		KeySchema:              []ddb.KeySchemaElement{{AttributeName: "pk", KeyType: ddb.Hash}, {AttributeName: "sk", KeyType: ddb.Range}},
+		AttributeDefinitions:   []ddb.AttributeDefinition{{AttributeName: "g", AttributeType: "S"}, {AttributeName: "pk", AttributeType: "S"}, {AttributeName: "sk", AttributeType: "S"}},
+		GlobalSecondaryIndexes: []ddb.IndexDefinition{{IndexName: "g", KeySchema: []ddb.KeySchemaElement{{AttributeName: "g", KeyType: ddb.Hash}}, Projection: ddb.Projection{ProjectionType: ddb.ProjectAll}}},
+	}
+}
+
+func row(sk string) ddb.Item {
+	return ddb.Item{"pk": ddb.String("p"), "sk": ddb.String(sk), "g": ddb.String("G")}
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{engine: &engine{Memory: storagetest.NewMemory(5)}}
+	b.c = storage.Checked(b.engine, storage.CheckOptions{Poison: true, Report: func(err error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.told = append(b.told, err.Error())
+	}})
+	var err error
+	if b.t, err = b.c.CreateTable(t.Context(), "0", definition(), now); err != nil {
+		t.Fatal(err)
+	}
+	for _, sk := range []string{"1", "2", "3"} {
+		if _, err := b.c.Write(t.Context(), b.put(sk)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+func (b *bench) key(sk string) storage.Key {
+	k, err := b.t.KeyOf(row(sk))
+	if err != nil {
+		panic(err)
+	}
+	return k
+}
+
+func (b *bench) put(sk string) storage.Write {
+	return storage.Write{Table: b.t, Key: b.key(sk), Decide: func(t *storage.Table, _ *storage.Row) (*storage.Next, error) {
+		return storage.Derive(t, row(sk))
+	}}
+}
+
+func (b *bench) stored(sk string) *storage.Row {
+	r, err := b.Memory.Get(context.Background(), b.t, b.key(sk))
+	if err != nil || r == nil {
+		panic(fmt.Sprint("no row ", sk, err))
+	}
+	return r
+}
+
+// all reads a range through the wrapper.
+func (b *bench) all(r storage.Range) error {
+	for _, err := range b.c.Range(context.Background(), b.t, r) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// yields makes the engine yield these rows, whatever is asked for.
+func (b *bench) yields(rows ...*storage.Row) {
+	b.rows = func(storage.Range) iter.Seq2[*storage.Row, error] {
+		return func(yield func(*storage.Row, error) bool) {
+			for _, r := range rows {
+				if !yield(r, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+var errStrange = errors.New("strange")
+
+// TestCheckedFindsEngines: an engine that breaks the contract is told of.
+func TestCheckedFindsEngines(t *testing.T) {
+	t.Parallel()
+	items := storage.Range{Want: storage.Items}
+	for name, c := range map[string]struct {
+		do   func(ctx context.Context, b *bench) error
+		want string // in the report
+	}{
+		"unlisted error": {func(ctx context.Context, b *bench) error {
+			b.ping = errStrange
+			return b.c.Ping(ctx)
+		}, "Ping: unlisted error: strange"},
+		"error of another call": {func(ctx context.Context, b *bench) error {
+			b.get = func() (*storage.Row, error) { return nil, storage.ErrTooManyTables }
+			_, err := b.c.Get(ctx, b.t, b.key("1"))
+			return err
+		}, "Get: unlisted error: too many tables"},
+		"cancelled without reason": {func(ctx context.Context, b *bench) error {
+			b.get = func() (*storage.Row, error) { return nil, context.Canceled }
+			_, err := b.c.Get(ctx, b.t, b.key("1"))
+			return err
+		}, "Get: unlisted error: context canceled"},
+		"close": {func(ctx context.Context, b *bench) error {
+			b.stop = errStrange
+			return b.c.Close()
+		}, "Close: unlisted error: strange"},
+		"create nothing": {func(ctx context.Context, b *bench) error {
+			b.create = func() (*storage.Table, error) { return nil, nil }
+			_, err := b.c.CreateTable(ctx, "0", definition(), now)
+			return err
+		}, "CreateTable: no table and no error"},
+		"exists without table": {func(ctx context.Context, b *bench) error {
+			b.create = func() (*storage.Table, error) { return nil, storage.ErrTableExists }
+			_, err := b.c.CreateTable(ctx, "0", definition(), now)
+			return err
+		}, "CreateTable: ErrTableExists without the table"},
+		"another table": {func(ctx context.Context, b *bench) error {
+			b.table = func() (*storage.Table, error) { return b.t, nil }
+			_, err := b.c.Table(ctx, "0", "u")
+			return err
+		}, `Table: table "t" of "0" instead of "u"`},
+		"incomplete table": {func(ctx context.Context, b *bench) error {
+			x := *b.t
+			x.UUID = ""
+			b.table = func() (*storage.Table, error) { return &x, nil }
+			_, err := b.c.Table(ctx, "0", "t")
+			return err
+		}, "Table: incomplete table"},
+		"refusal made up": {func(ctx context.Context, b *bench) error {
+			b.update = func(func(*storage.Table) (ddb.TableDefinition, error)) (*storage.Table, error) {
+				return nil, errStrange
+			}
+			_, err := b.c.UpdateTable(ctx, "0", "t", func(t *storage.Table) (ddb.TableDefinition, error) { return t.Def, nil })
+			return err
+		}, "UpdateTable: unlisted error: strange"},
+		"too many names": {func(ctx context.Context, b *bench) error {
+			b.tables = func() ([]string, bool, error) { return []string{"a", "b"}, false, nil }
+			_, _, err := b.c.Tables(ctx, "0", "", 1)
+			return err
+		}, "Tables: 2 names for limit 1"},
+		"more than nothing": {func(ctx context.Context, b *bench) error {
+			b.tables = func() ([]string, bool, error) { return []string{"a"}, true, nil }
+			_, _, err := b.c.Tables(ctx, "0", "", 2)
+			return err
+		}, "Tables: 1 names for limit 2, more true"},
+		"names out of order": {func(ctx context.Context, b *bench) error {
+			b.tables = func() ([]string, bool, error) { return []string{"b", "a"}, false, nil }
+			_, _, err := b.c.Tables(ctx, "0", "", 3)
+			return err
+		}, "not in order"},
+		"names before": {func(ctx context.Context, b *bench) error {
+			b.tables = func() ([]string, bool, error) { return []string{"b"}, false, nil }
+			_, _, err := b.c.Tables(ctx, "0", "b", 3)
+			return err
+		}, "not in order after"},
+		"dropped but active": {func(ctx context.Context, b *bench) error {
+			b.drop = func() (*storage.Table, error) { return b.t, nil }
+			_, err := b.c.DropTable(ctx, "0", "t", func(*storage.Table) error { return nil })
+			return err
+		}, "DropTable: table is ACTIVE"},
+		"decide twice at once": {func(ctx context.Context, b *bench) error {
+			inside := b.put("1")
+			var again func(*storage.Table, *storage.Row) (*storage.Next, error)
+			inside.Decide = func(t *storage.Table, cur *storage.Row) (*storage.Next, error) {
+				if again != nil {
+					a := again
+					again = nil
+					return a(t, cur)
+				}
+				return storage.Unchanged, nil
+			}
+			b.writeEach = func(ws []storage.Write) []storage.Result {
+				again = ws[0].Decide
+				_, _ = ws[0].Decide(b.t, nil)
+				return []storage.Result{{Table: b.t}}
+			}
+			return b.c.WriteEach(ctx, []storage.Write{inside})[0].Err
+		}, "Decide runs twice at the same time"},
+		"decide afterwards": {func(ctx context.Context, b *bench) error {
+			var late storage.Decide
+			b.write = func(w storage.Write) (storage.Result, error) {
+				late = w.Decide
+				return storage.Result{Table: b.t}, nil
+			}
+			_, err := b.c.Write(ctx, b.put("1"))
+			_, _ = late(b.t, nil)
+			return err
+		}, "Decide runs after the call"},
+		"decide without table": {func(ctx context.Context, b *bench) error {
+			b.write = func(w storage.Write) (storage.Result, error) {
+				_, err := w.Decide(nil, nil)
+				return storage.Result{Table: b.t, Err: err}, err
+			}
+			_, err := b.c.Write(ctx, b.put("1"))
+			return err
+		}, "Decide runs with another or older table"},
+		"decide with deleting table": {func(ctx context.Context, b *bench) error {
+			b.write = func(w storage.Write) (storage.Result, error) {
+				x := *b.t
+				x.Status = storage.Deleting
+				_, err := w.Decide(&x, nil)
+				return storage.Result{Table: b.t, Err: err}, err
+			}
+			_, err := b.c.Write(ctx, b.put("1"))
+			return err
+		}, "that is being deleted"},
+		"decide with another row": {func(ctx context.Context, b *bench) error {
+			b.write = func(w storage.Write) (storage.Result, error) {
+				_, err := w.Decide(b.t, b.stored("2"))
+				return storage.Result{Table: b.t, Err: err}, err
+			}
+			_, err := b.c.Write(ctx, b.put("1"))
+			return err
+		}, "Decide is given another row"},
+		"result without table": {func(ctx context.Context, b *bench) error {
+			b.write = func(w storage.Write) (storage.Result, error) { return storage.Result{}, nil }
+			_, err := b.c.Write(ctx, b.put("1"))
+			return err
+		}, "result without its table"},
+		"too few results": {func(ctx context.Context, b *bench) error {
+			b.writeEach = func([]storage.Write) []storage.Result { return nil }
+			b.c.WriteEach(ctx, []storage.Write{b.put("1")})
+			return nil
+		}, "0 results of 1 writes"},
+		"too few results of all": {func(ctx context.Context, b *bench) error {
+			b.writeAll = func([]storage.Write) ([]storage.Result, error) { return nil, nil }
+			_, err := b.c.WriteAll(ctx, []storage.Write{b.put("1")}, nil)
+			return err
+		}, "WriteAll: 0 results of 1 writes"},
+		"done with an error": {func(ctx context.Context, b *bench) error {
+			b.writeAll = func([]storage.Write) ([]storage.Result, error) {
+				return []storage.Result{{Table: b.t, Err: errStrange}}, nil
+			}
+			_, err := b.c.WriteAll(ctx, []storage.Write{b.put("1")}, nil)
+			return err
+		}, "result 0 has an error"},
+		"too few reasons": {func(ctx context.Context, b *bench) error {
+			b.writeAll = func([]storage.Write) ([]storage.Result, error) { return nil, &storage.Cancelled{} }
+			_, err := b.c.WriteAll(ctx, []storage.Write{b.put("1")}, nil)
+			return err
+		}, "0 reasons for 1 writes"},
+		"no reason": {func(ctx context.Context, b *bench) error {
+			b.writeAll = func([]storage.Write) ([]storage.Result, error) {
+				return nil, &storage.Cancelled{Reasons: []error{nil}}
+			}
+			_, err := b.c.WriteAll(ctx, []storage.Write{b.put("1")}, nil)
+			return err
+		}, "cancelled without a reason"},
+		"reason made up": {func(ctx context.Context, b *bench) error {
+			b.writeAll = func([]storage.Write) ([]storage.Result, error) {
+				return nil, &storage.Cancelled{Reasons: []error{errStrange}}
+			}
+			_, err := b.c.WriteAll(ctx, []storage.Write{b.put("1")}, nil)
+			return err
+		}, "WriteAll: unlisted error: strange"},
+		"get another row": {func(ctx context.Context, b *bench) error {
+			b.get = func() (*storage.Row, error) { return b.stored("2"), nil }
+			_, err := b.c.Get(ctx, b.t, b.key("1"))
+			return err
+		}, "Get: wrong or incomplete row"},
+		"get too many": {func(ctx context.Context, b *bench) error {
+			b.getAll = func() ([]*storage.Row, error) { return []*storage.Row{nil, nil}, nil }
+			_, err := b.c.GetAll(ctx, []storage.TableKey{{Table: b.t, Key: b.key("1")}}, 0)
+			return err
+		}, "GetAll: 2 rows of 1 keys"},
+		"get too few": {func(ctx context.Context, b *bench) error {
+			b.getAll = func() ([]*storage.Row, error) { return nil, nil }
+			_, err := b.c.GetAll(ctx, []storage.TableKey{{Table: b.t, Key: b.key("1")}}, 5)
+			return err
+		}, "GetAll: stopped at 0 of 1 keys"},
+		"budget ignored": {func(ctx context.Context, b *bench) error {
+			b.getAll = func() ([]*storage.Row, error) { return []*storage.Row{b.stored("1"), b.stored("2")}, nil }
+			_, err := b.c.GetAll(ctx, []storage.TableKey{{Table: b.t, Key: b.key("1")}, {Table: b.t, Key: b.key("2")}}, 5)
+			return err
+		}, "GetAll: 2 rows of 2 keys"},
+		"out of order": {func(ctx context.Context, b *bench) error {
+			b.yields(b.stored("2"), b.stored("1"))
+			return b.all(items)
+		}, "out of order"},
+		"twice": {func(ctx context.Context, b *bench) error {
+			b.yields(b.stored("2"), b.stored("2"))
+			return b.all(items)
+		}, "out of order"},
+		"reverse ignored": {func(ctx context.Context, b *bench) error {
+			b.yields(b.stored("1"), b.stored("2"))
+			return b.all(storage.Range{Want: storage.Items, Reverse: true})
+		}, "out of order"},
+		"after ignored": {func(ctx context.Context, b *bench) error {
+			b.yields(b.stored("1"))
+			pos := b.stored("1").Position()
+			return b.all(storage.Range{Want: storage.Items, After: &pos})
+		}, "out of order"},
+		"out of bounds": {func(ctx context.Context, b *bench) error {
+			b.yields(b.stored("1"))
+			return b.all(storage.Range{Want: storage.Items, P: b.key("1").PK, From: []byte("2")})
+		}, "out of bounds"},
+		"out of segment": {func(ctx context.Context, b *bench) error {
+			b.yields(b.stored("3"))
+			pos := b.stored("3").Position()
+			return b.all(storage.Range{Want: storage.Items, End: &pos})
+		}, "out of bounds"},
+		"no item": {func(ctx context.Context, b *bench) error {
+			r := b.stored("1")
+			r.Item = nil
+			b.yields(r)
+			return b.all(items)
+		}, "no item"},
+		"no size": {func(ctx context.Context, b *bench) error {
+			r := b.stored("1")
+			r.Size = 0
+			b.yields(r)
+			return b.all(storage.Range{Want: storage.Sizes})
+		}, "no size"},
+		"no version": {func(ctx context.Context, b *bench) error {
+			r := b.stored("1")
+			r.Ver = 0
+			b.yields(r)
+			return b.all(items)
+		}, "incomplete"},
+		"no index position": {func(ctx context.Context, b *bench) error {
+			b.yields(b.stored("1"))
+			return b.all(storage.Range{Want: storage.Items, Index: b.t.Indexes[0].ID})
+		}, "index position missing"},
+		"goes on after an error": {func(ctx context.Context, b *bench) error {
+			b.rows = func(storage.Range) iter.Seq2[*storage.Row, error] {
+				return func(yield func(*storage.Row, error) bool) {
+					_ = yield(nil, storage.ErrStale) && yield(b.stored("1"), nil)
+				}
+			}
+			for range b.c.Range(ctx, b.t, items) {
+			}
+			return nil
+		}, "goes on after an error"},
+		"row and error": {func(ctx context.Context, b *bench) error {
+			b.rows = func(storage.Range) iter.Seq2[*storage.Row, error] {
+				return func(yield func(*storage.Row, error) bool) { yield(b.stored("1"), storage.ErrStale) }
+			}
+			return b.all(items)
+		}, "a row and an error"},
+		"sample out of order": {func(ctx context.Context, b *bench) error {
+			b.sample = func() ([]storage.Position, error) {
+				return []storage.Position{b.stored("2").Position(), b.stored("1").Position()}, nil
+			}
+			_, err := b.c.Sample(ctx, b.t, 0, now)
+			return err
+		}, "Sample: positions 0 and 1 are not in order"},
+		"sample too large": {func(ctx context.Context, b *bench) error {
+			b.sample = func() ([]storage.Position, error) { return make([]storage.Position, 4097), nil }
+			_, err := b.c.Sample(ctx, b.t, 0, now)
+			return err
+		}, "Sample: 4097 positions"},
+		"incomplete work": {func(ctx context.Context, b *bench) error {
+			b.pending = func() ([]storage.Work, error) { return []storage.Work{{}}, nil }
+			_, err := b.c.Pending(ctx, now)
+			return err
+		}, "Pending: incomplete work"},
+		"progress beyond": {func(ctx context.Context, b *bench) error {
+			b.step = func() (storage.Progress, error) { return storage.Progress{Done: 2, Total: 1}, nil }
+			l, err := b.c.Claim(ctx, storage.Work{Kind: storage.Statistics, Table: b.t.ID, Account: "0", Name: "t"})
+			if err != nil {
+				return err
+			}
+			_, err = l.Step(ctx, now)
+			return errors.Join(err, l.Release())
+		}, "Step: progress"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			err := c.do(t.Context(), b)
+			if errors.Is(err, errStrange) || errors.Is(err, storage.ErrTooManyTables) || errors.Is(err, context.Canceled) {
+				t.Errorf("unlisted error gets out: %v", err)
+			}
+			if !slices.ContainsFunc(b.told, func(s string) bool { return strings.Contains(s, c.want) }) {
+				t.Errorf("reported %q, want %q", b.told, c.want)
+			}
+		})
+	}
+}
