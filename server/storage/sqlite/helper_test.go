@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	lib "modernc.org/sqlite/lib"
+
 	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/storage"
 )
@@ -195,3 +197,6 @@ func many(n int, size int) []ddb.Item {
 	}
 	return items
 }
+
+// busy reports whether the statement stands on a row.
+func (s *stmt) busy() bool { return lib.Xsqlite3_stmt_busy(s.c.tls, s.p) != 0 }
