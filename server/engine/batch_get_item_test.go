@@ -60,6 +60,11 @@ func TestBatchGetItemRefusals(t *testing.T) {
 		mix  = "Can not use both expression and non-expression parameters in the same request: Non-expression parameters: {AttributesToGet} Expression parameters: {ProjectionExpression}"
 		a    = `"Keys":[{"pk":{"S":"a"}}]`
 	)
+	var tables []string
+	for i := range 101 {
+		tables = append(tables, fmt.Sprintf(`"t%03d":{%s}`, i, a))
+	}
+	manyTables := strings.Join(tables, ",")
 	of := func(table, members string) string { return fmt.Sprintf(items, `"`+table+`":{`+members+`}`) }
 	forReading(t, func(r *reading) {
 		r.standard()
@@ -84,6 +89,9 @@ func TestBatchGetItemRefusals(t *testing.T) {
 			{of("solo", a+`,"ExpressionAttributeNames":{"#a":"b"},"ProjectionExpression":"x"`), "Value provided in ExpressionAttributeNames unused in expressions: keys: {#a}"},
 			{of("solo", a+`,"ProjectionExpression":"x..y"`), `Invalid ProjectionExpression: Syntax error; token: ".", near: "..y"`},
 			{of("absent", `"Keys":[{"pk":{"N":"a"}}]`), "The parameter cannot be converted to a numeric value: a"},
+			{fmt.Sprintf(items, manyTables), oneError + "Value at 'RequestItems' failed to satisfy constraint: Member must have length less than or equal to 100"},
+			{fmt.Sprintf(items, `"a!":{`+a+`},"b!":{`+a+`}`), oneError + `Value '{"a!":{` + a + `},"b!":{` + a + `}}' at 'requestItems' failed to satisfy constraint: ` + mapKeys},
+			{of("arn:aws:dynamodb:us-east-1:000000000000:table/a", a), oneError + "Invalid table name in 'arn:aws:dynamodb:us-east-1:000000000000:table/a'. Valid ARN format is arn:aws:dynamodb:us-east-1:000000000000:table/{table-name}"},
 			{of("absent", a), "ResourceNotFoundException: Requested resource not found"},
 			{fmt.Sprintf(items, `"solo":{"Keys":[{}]},"zzz":{`+a+`}`), "ResourceNotFoundException: Requested resource not found"},
 			{of("solo", `"Keys":[{}]`), "The provided key element does not match the schema"},
@@ -161,6 +169,15 @@ func TestBatchGetItemWithoutRoom(t *testing.T) {
 			if err := r.callInto("BatchGetItem", request, out); err != nil || string(out.B) != want {
 				r.Errorf("room for %d: %v\n got %s\nwant %s", room, err, out.B, want)
 			}
+		}
+		const several = `{"RequestItems":{"music":{"Keys":[{"pk":{"S":"q"},"sk":{"S":"a"}},{"pk":{"S":"p"},"sk":{"S":"a"}},{"pk":{"S":"p"},"sk":{"S":"b"}}],"AttributesToGet":["id"]},` +
+			`"solo":{"Keys":[{"pk":{"S":"a"}}]}}}`
+		out := &api.Body{Grow: func(int) bool { return false }}
+		err := r.callInto("BatchGetItem", several, out)
+		const want = `{"Responses":{"music":[{"id":{"S":"7"}}],"solo":[]},"UnprocessedKeys":{` +
+			`"music":{"Keys":[{"pk":{"S":"p"},"sk":{"S":"a"}},{"pk":{"S":"p"},"sk":{"S":"b"}}],"AttributesToGet":["id"]},"solo":{"Keys":[{"pk":{"S":"a"}}]}}}`
+		if err != nil || string(out.B) != want {
+			r.Errorf("no room: %v\n got %s\nwant %s", err, out.B, want)
 		}
 	})
 }

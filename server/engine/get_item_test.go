@@ -67,6 +67,7 @@ func TestGetItemRefusals(t *testing.T) {
 			{named + `"ProjectionExpression":"pk.x"}`, "Key attributes must be scalars; list random access '[]' and map lookup '.' are not allowed: Key: pk"},
 			{`{"TableName":"solo","Key":{"pk":{"N":"x"}}}`, "The parameter cannot be converted to a numeric value: x"},
 			{`{"TableName":"absent","Key":{"pk":{"N":"x"}}}`, "The parameter cannot be converted to a numeric value: x"},
+			{`{"TableName":"ab","Key":{"pk":{"S":"x"}}}`, "TableName must be at least 3 characters long and at most 255 characters long"},
 			{`{"TableName":"absent","Key":{"pk":{"S":"x"}}}`, "ResourceNotFoundException: Requested resource not found"},
 			{`{"TableName":"solo","Key":{}}`, "The provided key element does not match the schema"},
 			{`{"TableName":"solo","Key":{"pk":{"N":"1"}}}`, "The provided key element does not match the schema"},

@@ -76,6 +76,9 @@ func (p *page) want() storage.Want {
 // write reads the page and appends the response.
 func (p *page) write(ctx context.Context, store storage.Reader, out *api.Body) error {
 	p.rng.Want, p.rng.Rows, p.rng.Bytes = p.want(), p.limit, maxPage
+	if p.single {
+		p.rng.Rows = 1
+	}
 	start := len(out.B)
 	lastKey, err := p.read(ctx, store, out)
 	if errors.Is(err, keyenc.ErrShortened) && p.rng.Want == storage.Sizes {

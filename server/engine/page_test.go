@@ -11,10 +11,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/api"
 	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/keyenc"
 )
 
 // tied fills music with items whose index keys tie in every way, some of them
@@ -375,6 +377,10 @@ func (b broken) GetAll(context.Context, []storage.TableKey, int) ([]*storage.Row
 	return nil, b.err
 }
 
+func (b broken) Sample(context.Context, *storage.Table, storage.IndexID, time.Time) ([]storage.Position, error) {
+	return nil, b.err
+}
+
 func (b broken) Range(ctx context.Context, t *storage.Table, rng storage.Range) iter.Seq2[*storage.Row, error] {
 	return func(yield func(*storage.Row, error) bool) {
 		n := 0
@@ -394,17 +400,47 @@ func TestReadsReportFailures(t *testing.T) {
 	t.Parallel()
 	forReading(t, func(r *reading) {
 		r.songs()
-		for op, request := range map[string]string{
-			"GetItem":      `{"TableName":"music","Key":{"pk":{"S":"q"},"sk":{"S":"a"}}}`,
-			"BatchGetItem": `{"RequestItems":{"music":{"Keys":[{"pk":{"S":"q"},"sk":{"S":"a"}}]}}}`,
-			"Query":        `{"TableName":"music","KeyConditionExpression":"pk = :p","ExpressionAttributeValues":{":p":{"S":"p"}}}`,
-			"Scan":         `{"TableName":"music"}`,
+		for _, c := range [][2]string{
+			{"GetItem", `{"TableName":"music","Key":{"pk":{"S":"q"},"sk":{"S":"a"}}}`},
+			{"BatchGetItem", `{"RequestItems":{"music":{"Keys":[{"pk":{"S":"q"},"sk":{"S":"a"}}]}}}`},
+			{"Query", `{"TableName":"music","KeyConditionExpression":"pk = :p","ExpressionAttributeValues":{":p":{"S":"p"}}}`},
+			{"Scan", `{"TableName":"music"}`},
+			{"Scan", `{"TableName":"music","Segment":0,"TotalSegments":2}`},
 		} {
 			for _, cause := range []error{storage.ErrUnavailable, storage.ErrTableNotFound, context.Canceled} {
 				b := r.over(broken{r.store, fmt.Errorf("read: %w", cause), 3})
-				if err := b.callInto(op, request, &api.Body{}); !errors.Is(err, cause) {
-					r.Errorf("%s: %v, want %v", op, err, cause)
+				if err := b.callInto(c[0], c[1], &api.Body{}); !errors.Is(err, cause) {
+					r.Errorf("%s %s: %v, want %v", c[0], c[1], err, cause)
 				}
+			}
+		}
+	})
+}
+
+// garbled is an engine whose keys make no sense.
+type garbled struct{ storage.Engine }
+
+func (g garbled) Range(ctx context.Context, t *storage.Table, rng storage.Range) iter.Seq2[*storage.Row, error] {
+	return func(yield func(*storage.Row, error) bool) {
+		for row, err := range g.Engine.Range(ctx, t, rng) {
+			if row != nil {
+				row.P, row.Key.PK = []byte{7}, []byte{7}
+			}
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
+}
+
+func TestReadsOfGarbledKeys(t *testing.T) {
+	t.Parallel()
+	forReading(t, func(r *reading) {
+		r.songs()
+		for _, request := range []string{`{"TableName":"music","IndexName":"g-keys"}`, `{"TableName":"music","Limit":2}`} {
+			err := r.over(garbled{r.store}).callInto("Scan", request, &api.Body{})
+			if !errors.Is(err, keyenc.ErrMalformed) || Fault(err).Code != api.CodeInternal {
+				r.Errorf("%s: %v", request, err)
 			}
 		}
 	})

@@ -147,11 +147,10 @@ func emptyCondition(ix *storage.Index, a storage.KeyAttr) error {
 	return api.Validation(keyNotValid + indexKeyInPut + text + "IndexName: " + ix.Name + ", IndexKey: " + a.Name)
 }
 
-// keyOp translates the comparison of the last range attribute.
+// keyOp translates the comparison of the last range attribute; never equality,
+// which MatchKey lists apart.
 func keyOp(op expr.Op) keyenc.Op {
 	switch op {
-	case expr.EQ:
-		return keyenc.EQ
 	case expr.LT:
 		return keyenc.LT
 	case expr.LE:

@@ -71,6 +71,7 @@ func TestQueryRequestRefusals(t *testing.T) {
 				"Can not use both expression and non-expression parameters in the same request: Non-expression parameters: {AttributesToGet, QueryFilter, ConditionalOperator, KeyConditions} " +
 					"Expression parameters: {ProjectionExpression, FilterExpression, KeyConditionExpression}"},
 			{with(legacy, `"FilterExpression":"attribute_exists(a)"`), absent},
+			{with(legacy, `"FilterExpression":"attribute_exists(a)"`, `"ExpressionAttributeNames":{"#a":"b"}`), "Value provided in ExpressionAttributeNames unused in expressions: keys: {#a}"},
 			{with(legacy, `"ExpressionAttributeNames":{"#a":"b"}`), "ExpressionAttributeNames can only be specified when using expressions"},
 			{with(legacy, `"ExpressionAttributeValues":{":a":{"S":"b"}}`), "ExpressionAttributeValues can only be specified when using expressions: FilterExpression and KeyConditionExpression are null"},
 			{with(legacy, `"ExpressionAttributeValues":{":a":{"S":"b"}}`, `"ProjectionExpression":"a"`), "ExpressionAttributeValues can only be specified when using expressions: FilterExpression and KeyConditionExpression are null"},

@@ -52,6 +52,7 @@ func TestQueryKeyConditions(t *testing.T) {
 			{"pk = :p", `":p":{"S":"none"}`, ``, ""},
 			{":s = sk and pk = :p", `":p":{"S":"p"},":s":{"S":"ab"}`, ``, "2"},
 			{"pk = :p and sk = :s", `":p":{"S":"p"},":s":{"S":"none"}`, ``, ""},
+			{"pk = :p and sk = :s", `":p":{"S":"p"},":s":{"S":"b"}`, `"Limit":1`, "4"}, // there cannot be another
 			{"pk = :p and sk < :s", `":p":{"S":"p"},":s":{"S":"abc"}`, ``, "1 2"},
 			{"pk = :p and sk <= :s", `":p":{"S":"p"},":s":{"S":"abc"}`, ``, "1 2 3"},
 			{"pk = :p and sk > :s", `":p":{"S":"p"},":s":{"S":"abc"}`, ``, "4 5 6"},

@@ -77,6 +77,7 @@ func TestScanRefusals(t *testing.T) {
 			{on(`"Select":"X"`), oneError + "Value 'X' at 'select' failed to satisfy constraint: Member must satisfy enum value set: [SPECIFIC_ATTRIBUTES, COUNT, ALL_ATTRIBUTES, ALL_PROJECTED_ATTRIBUTES]"},
 			{on(`"ConditionalOperator":"XOR"`), oneError + "Value 'XOR' at 'conditionalOperator' failed to satisfy constraint: Member must satisfy enum value set: [OR, AND]"},
 			{on(`"ScanFilter":{"a":{}}`), oneError + "Value null at 'scanFilter.a.member.comparisonOperator' failed to satisfy constraint: Member must not be null"},
+			{`{"TableName":"ab"}`, "TableName must be at least 3 characters long and at most 255 characters long"},
 			{gone(), "ResourceNotFoundException: Requested resource not found"},
 			{gone(`"Select":"SPECIFIC_ATTRIBUTES"`), oneError + "Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES"},
 			{gone(`"AttributesToGet":["a"]`, `"ScanFilter":{}`, `"ConditionalOperator":"OR"`, `"ProjectionExpression":"a"`, `"FilterExpression":"b"`),
