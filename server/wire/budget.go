@@ -101,11 +101,11 @@ func (s *share) grantLocked() {
 	}
 }
 
-// begin starts in with its first n bytes. abort is called at most once, before
-// end returns.
-func (s *share) begin(ctx context.Context, in *intake, n int64, abort func()) error {
+// begin starts in with its first n bytes. Its abort is called at most once,
+// before end returns.
+func (s *share) begin(ctx context.Context, in *intake, n int64) error {
 	s.mu.Lock()
-	in.abort, in.evicted, in.prev, in.next = abort, nil, s.newest, nil
+	in.evicted, in.prev, in.next = nil, s.newest, nil
 	in.gone.Store(false)
 	if s.newest != nil {
 		s.newest.next = in

@@ -119,7 +119,8 @@ type body struct {
 func (s *share) body(t *testing.T, n int64) *body {
 	t.Helper()
 	b := &body{aborted: make(chan struct{})}
-	if err := s.begin(t.Context(), &b.intake, n, func() { close(b.aborted) }); err != nil {
+	b.abort = func() { close(b.aborted) }
+	if err := s.begin(t.Context(), &b.intake, n); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -182,7 +183,7 @@ func TestShareBeginWaits(t *testing.T) {
 	s.force(10)
 	var in intake
 	ctx, cancel := context.WithCancel(t.Context())
-	begun := async(func() error { return s.begin(ctx, &in, 5, func() {}) })
+	begun := async(func() error { return s.begin(ctx, &in, 5) })
 	s.waiters(c, 1)
 	cancel()
 	if err := <-begun; !errors.Is(err, context.Canceled) {
@@ -206,9 +207,9 @@ func TestShareStress(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(uint64(w), 1))
 		wg.Go(func() {
 			for range 50 {
-				var in intake
+				in := intake{abort: func() {}}
 				held := int64(0)
-				err := s.begin(t.Context(), &in, 50, func() {})
+				err := s.begin(t.Context(), &in, 50)
 				for err == nil {
 					held += 50
 					if used := s.used(); used > size {

@@ -60,7 +60,7 @@ type call struct {
 
 func newCall(h *Handler) *call {
 	c := &call{h: h, body: make([]byte, 0, firstRead)}
-	c.out.Grow = c.grow
+	c.out.Grow, c.in.abort = c.grow, c.abort
 	return c
 }
 

@@ -89,7 +89,7 @@ func (c *call) readBody() *api.Error {
 	s := c.h.requests
 	c.progress = progress{in: &c.in, body: r.Body, conn: c.conn, clock: c.h.o.Clock, stall: c.h.o.Stall}
 	c.held = int64(cap(c.body))
-	err := s.begin(r.Context(), &c.in, c.held, c.abort)
+	err := s.begin(r.Context(), &c.in, c.held)
 	if err != nil {
 		c.held = 0
 	} else {
