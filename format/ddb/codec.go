@@ -13,6 +13,9 @@ import (
 // top is at level 1, so 31 documents may enclose one.
 const MaxNesting = 32
 
+// maxName is the number of bytes an attribute name may have.
+const maxName = 65535
+
 // ValueProblem says why a value that is well-formed JSON is not a DynamoDB
 // value.
 type ValueProblem uint8
@@ -27,6 +30,7 @@ const (
 	NullIsFalse                            // {"NULL": false}
 	TooDeep                                // more than MaxNesting levels
 	EmptyName                              // an attribute without a name
+	NameTooLong                            // an attribute name of 65,536 bytes or more
 )
 
 // ValueError reports the first value of a document that breaks a rule of the
@@ -54,10 +58,13 @@ func (e *ValueError) Error() string {
 		return "NULL must be true"
 	case TooDeep:
 		return "value is nested more than 32 levels deep"
+	case NameTooLong:
+		return "attribute name is longer than 65,535 bytes"
 	}
 	return "attribute name is empty"
 }
 
+// Unwrap returns the NumberError of a BadNumber.
 func (e *ValueError) Unwrap() error {
 	if e.Number == nil {
 		return nil
@@ -133,7 +140,14 @@ func (p *parser) fault(e ValueError) {
 	}
 }
 
-func (p *parser) emptyName(level int) {
+// checkName checks the name of an attribute at the given level.
+func (p *parser) checkName(name []byte, level int) {
+	if len(name) > maxName {
+		p.fault(ValueError{Problem: NameTooLong})
+	}
+	if len(name) > 0 {
+		return
+	}
 	if level == 1 {
 		p.topName = true
 		if p.bad != nil && p.bad.Problem == TooDeep {
@@ -174,9 +188,7 @@ func (p *parser) item(level int) (Item, error) {
 		if err != nil || !ok {
 			return it, err
 		}
-		if len(key) == 0 {
-			p.emptyName(level)
-		}
+		p.checkName(key, level)
 		v, err := p.value(level)
 		if err != nil {
 			return nil, err

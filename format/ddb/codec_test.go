@@ -285,6 +285,8 @@ func TestValueErrors(t *testing.T) {
 		{`{"a":` + nested(33, leaf) + `}`, ValueError{Problem: TooDeep}},
 		{`{"a":` + nested(32, `null`) + `}`, ValueError{Problem: EmptyValue}},
 		{`{"":{"S":"x"}}`, ValueError{Problem: EmptyName}},
+		{`{"` + strings.Repeat("n", 65536) + `":{"S":"x"}}`, ValueError{Problem: NameTooLong}},
+		{`{"a":{"M":{"` + strings.Repeat("é", 32768) + `":{"S":"x"}}}}`, ValueError{Problem: NameTooLong}},
 		{`{"a":{"M":{"":{"S":"x"}}}}`, ValueError{Problem: EmptyName}},
 		// Which comes first.
 		{`{"a":{"NULL":false},"b":{"N":"x"}}`, ValueError{Problem: NullIsFalse}},
@@ -336,14 +338,15 @@ func TestNestingLimit(t *testing.T) {
 func TestValueErrorTexts(t *testing.T) {
 	t.Parallel()
 	for want, e := range map[string]*ValueError{
-		"value has no type":                        {Problem: EmptyValue},
-		"value has more than one type":             {Problem: SeveralTypes},
-		`"abc" is not a number`:                    {Problem: BadNumber, Number: &NumberError{NotNumber, "abc"}},
-		"NS is empty":                              {Problem: EmptySet, Kind: KindNS},
-		"BS holds a member twice":                  {Problem: DuplicateInSet, Kind: KindBS},
-		"NULL must be true":                        {Problem: NullIsFalse},
-		"value is nested more than 32 levels deep": {Problem: TooDeep},
-		"attribute name is empty":                  {Problem: EmptyName},
+		"value has no type":                          {Problem: EmptyValue},
+		"value has more than one type":               {Problem: SeveralTypes},
+		`"abc" is not a number`:                      {Problem: BadNumber, Number: &NumberError{NotNumber, "abc"}},
+		"NS is empty":                                {Problem: EmptySet, Kind: KindNS},
+		"BS holds a member twice":                    {Problem: DuplicateInSet, Kind: KindBS},
+		"NULL must be true":                          {Problem: NullIsFalse},
+		"value is nested more than 32 levels deep":   {Problem: TooDeep},
+		"attribute name is empty":                    {Problem: EmptyName},
+		"attribute name is longer than 65,535 bytes": {Problem: NameTooLong},
 	} {
 		if got := e.Error(); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -84,6 +84,8 @@ func (l layer) valueText(e *ddb.ValueError) string {
 		return api.InvalidParameters + "Null attribute value types must have the value of true"
 	case ddb.TooDeep:
 		return tooDeep
+	case ddb.NameTooLong:
+		return "Attribute name is too large, must be less than 65536 bytes"
 	}
 	return "Empty attribute name"
 }

@@ -62,6 +62,7 @@ func TestValueTexts(t *testing.T) {
 		{"two types", `{"S":"a","N":"1"}`, several, ""},
 		{"33 levels", nested(33), tooDeep, ""},
 		{"no name", `{"M":{"":{"S":"a"}}}`, "Empty attribute name", ""},
+		{"long name", `{"M":{"` + strings.Repeat("n", 65536) + `":{"S":"a"}}}`, "Attribute name is too large, must be less than 65536 bytes", ""},
 	}
 	r := newRig(t, testStores()["memory"](t), testTable("hash", "pk:S"))
 	for _, c := range cases {
