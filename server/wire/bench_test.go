@@ -70,7 +70,9 @@ func BenchmarkEmpty(b *testing.B) {
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 		_, _ = io.WriteString(w, benchAnswer)
 	})}
-	for name, srv := range map[string]*http.Server{"wire": h.Server(), "bare": bare} {
+	limited := h.Server()
+	limited.Handler = bare.Handler
+	for name, srv := range map[string]*http.Server{"wire": h.Server(), "bare": bare, "bare with time limits": limited} {
 		b.Run(name, func(b *testing.B) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
