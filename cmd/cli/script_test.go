@@ -25,7 +25,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exit": func(ts *testscript.TestScript, neg bool, args []string) {
-				if neg || len(args) < 2 {
+				if neg || len(args) < 1 {
 					ts.Fatalf("usage: exit CODE ARGS…")
 				}
 				want, err := strconv.Atoi(args[0])

@@ -53,8 +53,8 @@ func serveSettings() []setting {
 			usage: "where the data is: sqlite:FILE, sqlite:///absolute/FILE or sqlite::memory:"},
 		{key: "storage.sqlite.synchronous", flag: "sqlite-synchronous", def: "full", check: oneOf("full", "normal"),
 			usage: "full survives power loss; normal survives only the end of the process"},
-		{key: "storage.sqlite.readers", flag: "sqlite-readers", def: "8", check: checkReaders,
-			usage: "reading connections"},
+		{key: "storage.sqlite.readers", flag: "sqlite-readers", def: "0", check: checkReaders,
+			usage: "reading connections; 0: two per processor, 4 to 8"},
 		{key: "storage.sqlite.mmap_size", flag: "sqlite-mmap-size", def: "0", check: checkBytes,
 			usage: "bytes of the file to map into memory; an I/O error under a map ends the process"},
 		{key: "log.level", flag: "log-level", def: "info", check: oneOf("debug", "info", "warn", "error"),
@@ -122,7 +122,7 @@ func (a *App) resolve(cmd *cobra.Command, settings []setting) (values, error) {
 		}
 		if err := s.check(v.Value); err != nil {
 			return nil, usagef("%s %q: %w", cmpOr(v.Source, s.key), v.Value, err).
-				hint("%s is %s", s.key, s.usage)
+				hint("%s: %s", s.key, s.usage)
 		}
 		out[s.key] = v
 	}
@@ -139,7 +139,8 @@ func cmpOr(source, key string) string {
 func environment(environ []string) map[string]string {
 	env := map[string]string{}
 	for _, e := range environ {
-		if name, v, ok := strings.Cut(e, "="); ok && strings.HasPrefix(name, "EXTENDDB_") {
+		// Set but empty counts as not set, as container files often have it.
+		if name, v, _ := strings.Cut(e, "="); v != "" && strings.HasPrefix(name, "EXTENDDB_") {
 			env[name] = v
 		}
 	}
@@ -287,8 +288,8 @@ func checkRegion(s string) error {
 
 func checkDuration(s string) error {
 	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 {
-		return errors.New("must be a duration such as 10s or 1m30s")
+	if err != nil || d <= 0 {
+		return errors.New("must be a duration above 0, such as 10s or 1m30s")
 	}
 	return nil
 }
@@ -311,8 +312,8 @@ func checkBudget(s string) error {
 }
 
 func checkReaders(s string) error {
-	if n, err := strconv.Atoi(s); err != nil || n < 1 || n > 64 {
-		return errors.New("must be a number from 1 to 64")
+	if n, err := strconv.Atoi(s); err != nil || n < 0 || n > 64 {
+		return errors.New("must be a number from 0 to 64")
 	}
 	return nil
 }

@@ -50,11 +50,15 @@ func openStorage(ctx context.Context, v values, log *slog.Logger) (storage.Engin
 	if err != nil {
 		return nil, err
 	}
+	synchronous := sqlite.Full
+	if v.text("storage.sqlite.synchronous") == "normal" {
+		synchronous = sqlite.Normal
+	}
 	db, err := sqlite.Open(ctx, sqlite.Options{
 		Path:        path,
-		Synchronous: v.text("storage.sqlite.synchronous"),
+		Synchronous: synchronous,
 		Readers:     v.integer("storage.sqlite.readers"),
-		MmapSize:    v.bytes("storage.sqlite.mmap_size"),
+		Mmap:        v.bytes("storage.sqlite.mmap_size"),
 		Clock:       clock.Real{},
 		Log:         log,
 	})
