@@ -179,12 +179,13 @@ func (db *DB) release() {
 	}
 }
 
-// pragmas hold for every connection. A checkpoint that found readers in its
-// way leaves a long log behind: it is cut to journal_size_limit by the next.
+// pragmas hold for every connection. The log is written back by the writer
+// alone (checkpoint.go); a file that a long read made large is cut to
+// journal_size_limit when the log begins anew.
 const (
 	walLimit = 64 << 20
 	pragmas  = `PRAGMA busy_timeout = 10000; PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = %d;
-PRAGMA wal_autocheckpoint = 1000; PRAGMA cache_size = -%d; PRAGMA mmap_size = %d; PRAGMA synchronous = %s;
+PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -%d; PRAGMA mmap_size = %d; PRAGMA synchronous = %s;
 PRAGMA trusted_schema = OFF; PRAGMA journal_mode = WAL`
 )
 

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -220,25 +219,6 @@ func TestIDsAreNotReused(t *testing.T) {
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-func TestWarnsOfALongLog(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	db := mustOpen(t, Options{Path: filepath.Join(t.TempDir(), "a.db"), Log: slog.New(slog.NewTextHandler(&out, nil))})
-	tab := create(t, db, plain("t"))
-	if err := os.Truncate(db.path+"-wal", 3*walLimit); err != nil { // sparse; SQLite does not mind
-		t.Fatal(err)
-	}
-	for i := range 200 {
-		mustPut(t, db, tab, item("p", fmt.Sprint(i)))
-	}
-	if err := db.Close(); err != nil { // the writer has ended: out is ours
-		t.Fatal(err)
-	}
-	if n := strings.Count(out.String(), "write-ahead log grows"); n != 1 {
-		t.Errorf("%d warnings: %s", n, out.String())
 	}
 }
 

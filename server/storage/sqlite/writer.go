@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,15 +53,15 @@ type writer struct {
 	wake    chan struct{} // holds one token when the queue may have changed
 	ended   chan struct{} // closed when the goroutine is
 
-	ver      int64 // last one given
-	limit    int64 // none beyond is promised by what is committed
-	unclean  bool  // the database says that it is open
-	commits  int
-	walBytes int64 // last warned about
+	ver     int64 // last one given
+	limit   int64 // none beyond is promised by what is committed
+	unclean bool  // the database says that it is open
+	log     logWatch
 }
 
 func newWriter(db *DB, c *conn) *writer {
-	return &writer{db: db, s: newSession(c), wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	return &writer{db: db, s: newSession(c), wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		log: logWatch{warnPages: 2 * walLimit / pageSize}}
 }
 
 // start reads where versions go on and starts the goroutine.
@@ -195,7 +194,7 @@ func (w *writer) batch(r *request) {
 	if err == nil && w.db.o.hooks.committed != nil {
 		w.db.o.hooks.committed(len(batch))
 	}
-	w.watchLog()
+	w.writeBack(batch)
 }
 
 // try runs one transaction: the requests given, or first and what is queued
@@ -269,26 +268,6 @@ func (w *writer) closeConn() {
 	if w.s != nil {
 		_ = w.s.close()
 		w.s = nil
-	}
-}
-
-// watchLog warns when the write-ahead log is far beyond what is kept: an open
-// snapshot, or a disk error, keeps checkpoints from finishing.
-func (w *writer) watchLog() {
-	const every = 64
-	if w.commits++; w.commits%every != 0 {
-		return
-	}
-	info, err := os.Stat(w.db.path + "-wal") // opens no descriptor
-	if err != nil {
-		return
-	}
-	switch n := info.Size(); {
-	case n > 2*walLimit && n > 2*w.walBytes:
-		w.walBytes = n
-		w.db.o.Log.Warn("write-ahead log grows: a long read holds a snapshot", "bytes", n, "path", w.db.path)
-	case n <= walLimit:
-		w.walBytes = 0
 	}
 }
 
