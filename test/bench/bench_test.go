@@ -167,7 +167,7 @@ func TestVerdicts(t *testing.T) {
 
 func TestRefusesArguments(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"-output", "xml"}, {"extra"}, {"-no-such-flag"}} {
+	for _, args := range [][]string{{"-output", "xml"}, {"extra"}, {"-no-such-flag"}, {"-operation", "ListTables"}} {
 		if err := runBench(args); err == nil {
 			t.Errorf("bench %v is accepted", args)
 		}

@@ -156,7 +156,7 @@ func (r *rig) close() error {
 func (r *rig) measure(ctx context.Context, o options, progress func(string, ...any)) (Cells, error) {
 	var cells Cells
 	for repeat := range o.repeats {
-		for _, op := range operations() {
+		for _, op := range o.operations {
 			for _, clients := range o.clients {
 				for _, name := range []string{targetEmpty, targetHTTP, targetSingle, targetEngine, targetSQLite} {
 					if name == targetSingle && op.name != "PutItem" {

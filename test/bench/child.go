@@ -87,7 +87,7 @@ func (c child) serve(ctx context.Context, l net.Listener, log *slog.Logger) erro
 	if err != nil {
 		return err
 	}
-	err = server.New(server.Options{Storage: db, Clock: clock.Real{}, Log: log, Region: "us-east-1"}).Serve(ctx, l)
+	err = server.New(server.Options{Storage: db, Log: log}).Serve(ctx, l)
 	return errors.Join(err, db.Close())
 }
 

@@ -24,6 +24,7 @@ import (
 type options struct {
 	repeats    int
 	clients    []int
+	operations []operation
 	time       time.Duration // of a cell, a repeat
 	partitions int           // of 100 items
 	requests   int           // counted for allocations
@@ -37,12 +38,12 @@ type options struct {
 }
 
 func full() options {
-	return options{repeats: 3, clients: []int{1, 8, 32, 128}, time: time.Second, partitions: 100, requests: 20_000,
+	return options{repeats: 3, clients: []int{1, 8, 32, 128}, operations: operations(), time: time.Second, partitions: 100, requests: 20_000,
 		starts: 5, tables: 2500, timed: 20, syncs: 200}
 }
 
 func short() options {
-	return options{repeats: 1, clients: []int{1, 8, 32, 128}, time: 20 * time.Millisecond, partitions: 2, requests: 100,
+	return options{repeats: 1, clients: []int{1, 8, 32, 128}, operations: operations(), time: 20 * time.Millisecond, partitions: 2, requests: 100,
 		starts: 1, tables: 20, timed: 5, syncs: 5}
 }
 
@@ -67,6 +68,7 @@ func runBench(args []string) error {
 	each := flags.Duration("time", 0, "how long each cell is measured (default 1s)")
 	dir := flags.String("dir", "", "where the databases go: choose the disk with it (default: the system's temporary directory)")
 	profile := flags.String("profile", "", "also write CPU profiles of the server into this directory")
+	only := flags.String("operation", "", "measure this operation only: GetItem, PutItem, UpdateItem or Query")
 	binary := flags.String("binary", "", "the extenddb to measure (default: the one built from this tree)")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -82,6 +84,12 @@ func runBench(args []string) error {
 		o = short()
 	}
 	o.dir, o.profile, o.binary = *dir, *profile, *binary
+	if *only != "" {
+		o.operations = slices.DeleteFunc(o.operations, func(op operation) bool { return op.name != *only })
+		if len(o.operations) == 0 {
+			return fmt.Errorf("operation %q is not measured", *only)
+		}
+	}
 	if *repeats > 0 {
 		o.repeats = *repeats
 	}
@@ -194,7 +202,7 @@ func profiles(ctx context.Context, o options, dir string) error {
 	if err := os.MkdirAll(o.profile, 0o755); err != nil {
 		return err
 	}
-	for _, op := range operations() {
+	for _, op := range o.operations {
 		srv, err := child{kind: "extenddb", file: filepath.Join(dir, op.name+".db"), profile: filepath.Join(o.profile, op.name+".pprof")}.start()
 		if err != nil {
 			return err
