@@ -40,12 +40,12 @@ func TestShareCounts(t *testing.T) {
 	if !s.tryTake(10) || s.tryTake(1) {
 		t.Fatal("takes more than there is, or less")
 	}
-	s.give(4)
+	s.give(nil, 4)
 	s.force(7) // in use, asked or not
 	if s.used() != 13 || s.tryTake(1) {
 		t.Errorf("%d bytes used", s.used())
 	}
-	s.give(13)
+	s.give(nil, 13)
 	if s.used() != 0 {
 		t.Errorf("%d bytes used", s.used())
 	}
@@ -60,7 +60,7 @@ func TestShareServesInOrder(t *testing.T) {
 	s.waiters(c, 1)
 	small := async(func() error { return s.take(ctx, nil, 1) })
 	s.waiters(c, 2)
-	s.give(5)
+	s.give(nil, 5)
 	if s.tryTake(1) {
 		t.Error("overtook those in line")
 	}
@@ -71,7 +71,7 @@ func TestShareServesInOrder(t *testing.T) {
 		t.Fatal("overtook the first in line")
 	default:
 	}
-	s.give(5)
+	s.give(nil, 5)
 	if err := errors.Join(<-big, <-small); err != nil {
 		t.Error(err)
 	}
@@ -89,7 +89,7 @@ func TestShareGivesUpWaiting(t *testing.T) {
 	s.waiters(c, 1)
 	behind := async(func() error { return s.take(t.Context(), nil, 3) })
 	s.waiters(c, 2)
-	s.give(3)
+	s.give(nil, 3)
 	cancel()
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
@@ -126,54 +126,134 @@ func (s *share) body(t *testing.T, n int64) *body {
 	return b
 }
 
-func TestShareEvictsTheOldest(t *testing.T) {
-	t.Parallel()
-	s, c := testShare(10)
-	first, second, third := s.body(t, 3), s.body(t, 3), s.body(t, 4)
-	if s.end(&second.intake) {
-		t.Error("a finished body is said to be given up")
+// gives checks what end says.
+func (s *share) ends(t *testing.T, b *body, held int64, evicted bool) {
+	t.Helper()
+	if h, e := s.end(&b.intake); h != held || e != evicted {
+		t.Errorf("ended with %d bytes, given up %v; want %d, %v", h, e, held, evicted)
 	}
-	more := async(func() error { return s.take(t.Context(), &third.intake, 3) })
-	s.waiters(c, 1)
-	c.Advance(patience)
-	<-first.aborted
-	if !s.end(&first.intake) {
-		t.Error("a body that was given up does not know")
-	}
-	s.give(3) // what its reader does then
-	if err := <-more; err != nil {
-		t.Fatal(err)
-	}
-	if third.gone.Load() || second.gone.Load() != true {
-		t.Error("the wrong body was given up")
-	}
+}
+
+func (b *body) kept(t *testing.T, name string) {
+	t.Helper()
 	select {
-	case <-second.aborted:
-		t.Error("a finished body was given up")
+	case <-b.aborted:
+		t.Errorf("%s was given up", name)
 	default:
 	}
 }
 
-func TestShareEvictsTheOneWhoWaits(t *testing.T) {
+func TestShareEvictsTheOldest(t *testing.T) {
 	t.Parallel()
 	s, c := testShare(10)
-	only := s.body(t, 10)
-	more := async(func() error { return s.take(t.Context(), &only.intake, 1) })
+	finished, first, second, third := s.body(t, 2), s.body(t, 2), s.body(t, 3), s.body(t, 3)
+	s.ends(t, finished, 2, false)
+	more := async(func() error { return s.take(t.Context(), &third.intake, 2) })
 	s.waiters(c, 1)
+	c.Advance(patience)
+	<-first.aborted // holds enough
+	s.waiters(c, 1)
+	c.Advance(patience) // its bytes are on the way: nobody else goes
+	if err := s.take(t.Context(), &first.intake, 1); !errors.Is(err, errEvicted) {
+		t.Errorf("a body that was given up takes more: %v", err)
+	}
+	s.ends(t, first, 0, true)
+	if err := <-more; err != nil {
+		t.Fatal(err)
+	}
+	finished.kept(t, "a finished body")
+	second.kept(t, "a younger body")
+	third.kept(t, "the body that needs the room")
+	s.ends(t, second, 3, false)
+	s.ends(t, third, 5, false)
+	if s.used() != 10 || s.coming != 0 {
+		t.Errorf("%d bytes used, %d coming", s.used(), s.coming)
+	}
+}
+
+func TestShareEvictsNobodyInVain(t *testing.T) {
+	t.Parallel()
+	s, c := testShare(10)
+	empty := &body{intake: intake{abort: func() { t.Error("a body that holds nothing was given up") }}}
+	s.force(5)
+	only := s.body(t, 5)
+	begun := async(func() error { return s.begin(t.Context(), &empty.intake, 1) })
+	s.waiters(c, 1)
+	more := async(func() error { return s.take(t.Context(), &only.intake, 1) })
+	s.waiters(c, 2)
+	s.give(nil, 1) // for the first
+	if err := <-begun; err != nil {
+		t.Fatal(err)
+	}
+	s.ends(t, empty, 1, false)
+	for range limit / patience {
+		s.waiters(c, 1)
+		c.Advance(patience)
+	}
+	if err := <-more; !errors.Is(err, errBusy) {
+		t.Errorf("got %v", err)
+	}
+	only.kept(t, "the only body, for itself")
+	s.ends(t, only, 5, false)
+}
+
+func TestShareEvictsWhileItWaits(t *testing.T) {
+	t.Parallel()
+	s, c := testShare(10)
+	old := s.body(t, 10)
+	more := async(func() error { return s.take(t.Context(), &old.intake, 1) })
+	s.waiters(c, 1)
+	young := &body{intake: intake{abort: func() {}}}
+	begun := async(func() error { return s.begin(t.Context(), &young.intake, 4) })
+	s.waiters(c, 2)
 	c.Advance(patience)
 	if err := <-more; !errors.Is(err, errEvicted) {
 		t.Errorf("got %v", err)
 	}
-	s.force(1)
-	if err := s.take(t.Context(), &only.intake, 1); !errors.Is(err, errEvicted) {
-		t.Errorf("a body that was given up waits: %v", err)
+	s.ends(t, old, 0, true)
+	if err := <-begun; err != nil {
+		t.Error(err)
 	}
-	if !s.end(&only.intake) {
-		t.Error("a body that was given up does not know")
+	s.ends(t, young, 4, false)
+	if s.used() != 4 || s.coming != 0 {
+		t.Errorf("%d bytes used, %d coming", s.used(), s.coming)
 	}
-	s.give(11)
-	if s.used() != 0 {
-		t.Errorf("%d bytes used", s.used())
+}
+
+func TestShareServesLittleFirst(t *testing.T) {
+	t.Parallel()
+	const much = small + 1
+	s, c := testShare(2 * much)
+	a, b := s.body(t, much), s.body(t, much)
+	large := async(func() error { return s.take(t.Context(), nil, much) })
+	s.waiters(c, 1)
+	behind := async(func() error { return s.take(t.Context(), nil, much) })
+	s.waiters(c, 2)
+	little := async(func() error { return s.take(t.Context(), nil, 3) })
+	s.waiters(c, 3)
+	if s.tryTake(0) {
+		t.Error("overtook those in line")
+	}
+	held, _ := s.end(&a.intake)
+	s.give(nil, 2)
+	held -= 2
+	s.give(nil, 1)
+	held--
+	if err := <-little; err != nil {
+		t.Error(err)
+	}
+	s.waiters(c, 2)
+	s.give(nil, held)
+	s.give(nil, 3) // what little was
+	if err := <-large; err != nil {
+		t.Error(err)
+	}
+	s.waiters(c, 1)
+	c.Advance(patience)
+	<-b.aborted
+	s.ends(t, b, 0, true)
+	if err := <-behind; err != nil {
+		t.Error(err)
 	}
 }
 
@@ -189,8 +269,10 @@ func TestShareBeginWaits(t *testing.T) {
 	if err := <-begun; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	s.end(&in)
-	if s.oldest != nil || s.newest != nil || len(s.waiting) != 0 {
+	if held, evicted := s.end(&in); held != 0 || evicted {
+		t.Errorf("holds %d bytes, given up %v", held, evicted)
+	}
+	if s.oldest != nil || s.newest != nil || len(s.lines[0]) != 0 {
 		t.Error("a body that never began is still listed")
 	}
 }
@@ -226,8 +308,11 @@ func TestShareStress(t *testing.T) {
 				if err != nil && !errors.Is(err, errEvicted) {
 					t.Error(err)
 				}
-				s.end(&in)
-				s.give(held)
+				rest, evicted := s.end(&in)
+				if !evicted && rest != held {
+					t.Errorf("holds %d bytes, not %d", rest, held)
+				}
+				s.give(nil, rest)
 				if err == nil {
 					mu.Lock()
 					finished++
@@ -237,8 +322,8 @@ func TestShareStress(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if s.used() != 0 || s.oldest != nil || len(s.waiting) != 0 {
-		t.Errorf("%d bytes used, waiting %d", s.used(), len(s.waiting))
+	if s.used() != 0 || s.coming != 0 || s.oldest != nil || len(s.lines[0]) != 0 {
+		t.Errorf("%d bytes used, %d coming, %d waiting", s.used(), s.coming, len(s.lines[0]))
 	}
 	if finished == 0 {
 		t.Error("no body was ever complete")
@@ -252,7 +337,7 @@ func TestPagesReserveRoom(t *testing.T) {
 	const busy = `{"__type":"com.amazonaws.dynamodb.v20120810#ServiceUnavailable","message":"The server is busy, try again"}`
 	e.call("Page", "{}").check(t, 503, busy)
 	e.call("Probe", "{}").check(t, 200, `{"Text":"x"}`)
-	e.responses.give(e.responses.size)
+	e.responses.give(nil, e.responses.size)
 	e.call("Page", "{}").check(t, 200, `{"Text":"x"}`)
 	e.settled(3)
 }
@@ -265,7 +350,7 @@ func TestBodiesWaitForRoom(t *testing.T) {
 	if a.status != 503 || !strings.Contains(a.body, "#ServiceUnavailable") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	e.requests.give(e.requests.size)
+	e.requests.give(nil, e.requests.size)
 	e.call("Probe", "{}").check(t, 200, `{"Text":"x"}`)
 	e.settled(2)
 }

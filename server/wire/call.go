@@ -79,12 +79,12 @@ func (c *call) begin(w http.ResponseWriter, r *http.Request) {
 // release returns what the call holds and the call itself.
 func (c *call) release() {
 	if c.held > 0 {
-		c.h.requests.give(c.held)
+		c.h.requests.give(nil, c.held)
 	}
 	if c.charged > 0 {
-		c.h.responses.give(c.charged)
+		c.h.responses.give(nil, c.charged)
 	}
-	if cap(c.body) > keepBuffer {
+	if cap(c.body) == 0 || cap(c.body) > keepBuffer {
 		c.body = make([]byte, 0, firstRead)
 	}
 	if cap(c.out.B) > keepBuffer {
@@ -130,7 +130,7 @@ func (c *call) settle() {
 	if more := holds - c.charged; more > 0 {
 		c.h.responses.force(more)
 	} else if more < 0 {
-		c.h.responses.give(-more)
+		c.h.responses.give(nil, -more)
 	}
 	c.charged = holds
 }

@@ -88,21 +88,20 @@ func (c *call) readBody() *api.Error {
 	}
 	s := c.h.requests
 	c.progress = progress{in: &c.in, body: r.Body, conn: c.conn, clock: c.h.o.Clock, stall: c.h.o.Stall}
-	c.held = int64(cap(c.body))
-	err := s.begin(r.Context(), &c.in, c.held)
-	if err != nil {
-		c.held = 0
-	} else {
+	err := s.begin(r.Context(), &c.in, int64(cap(c.body)))
+	if err == nil {
 		err = c.inflate(r)
 	}
-	evicted := s.end(&c.in)
+	if err != nil {
+		c.body = nil // before its bytes are said to be free
+	}
+	held, evicted := s.end(&c.in)
+	c.held = held
+	if err == nil && !evicted && c.conn != nil {
+		err = c.conn.SetReadDeadline(time.Time{}) // the operation takes as long as it takes
+	}
 	if err == nil && !evicted {
-		if c.conn != nil {
-			err = c.conn.SetReadDeadline(time.Time{}) // the operation takes as long as it takes
-		}
-		if err == nil {
-			return nil
-		}
+		return nil
 	}
 	c.close = true
 	switch {
@@ -129,7 +128,7 @@ func (c *call) inflate(r *http.Request) error {
 	if err := c.h.requests.take(r.Context(), &c.in, inflaterSize); err != nil {
 		return err
 	}
-	defer c.h.requests.give(inflaterSize)
+	defer c.h.requests.give(&c.in, inflaterSize)
 	src, err := inflater(encoding, &c.progress)
 	if err != nil {
 		return err
@@ -188,8 +187,8 @@ func (c *call) growBody(size int64) error {
 		return err
 	}
 	grown := append(make([]byte, 0, n), c.body...)
-	s.give(c.held)
-	c.body, c.held = grown, n
+	s.give(&c.in, int64(cap(c.body)))
+	c.body = grown
 	return nil
 }
 
