@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/extenddb/extenddb/server/storage"
 )
@@ -128,22 +129,75 @@ func BenchmarkSync(b *testing.B) {
 	}
 }
 
-// BenchmarkCreateTable with as many tables as an account may have.
-func BenchmarkCreateTable(b *testing.B) {
-	db, _ := benchDB(b, Options{MaxTables: 1 << 30})
+// many2500 fills an account with tables of five indexes each.
+func many2500(b *testing.B, db *DB) {
+	b.Helper()
 	var wg sync.WaitGroup
-	for c := range 64 {
+	for c := range 50 {
 		wg.Go(func() {
-			for i := range 40 {
-				create(b, db, definition(fmt.Sprintf("base%d-%d", c, i)))
+			for i := range 50 {
+				def := definition(fmt.Sprintf("base-%d-%d", c, i))
+				for j := range 4 {
+					ix := def.GlobalSecondaryIndexes[0]
+					ix.IndexName = fmt.Sprint("more-", j)
+					def.GlobalSecondaryIndexes = append(def.GlobalSecondaryIndexes, ix)
+				}
+				create(b, db, def)
 			}
 		})
 	}
 	wg.Wait()
+}
+
+// BenchmarkCreateTable at the quota, and how long a writer waits meanwhile.
+func BenchmarkCreateTable(b *testing.B) {
+	db, tab := benchDB(b, Options{MaxTables: 1 << 30})
+	many2500(b, db)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	longest := make(chan time.Duration)
+	go func() {
+		var most time.Duration
+		for i := 0; ctx.Err() == nil; i++ {
+			begin := time.Now()
+			if _, err := db.Write(ctx, put(b, tab, item("p", fmt.Sprint(i%100)))); err == nil {
+				most = max(most, time.Since(begin))
+			}
+		}
+		longest <- most
+	}()
 	i := 0
 	for b.Loop() {
 		i++
 		create(b, db, definition(fmt.Sprintf("t%d", i)))
+	}
+	cancel()
+	b.ReportMetric(float64((<-longest).Microseconds())/1000, "ms-longest-write")
+}
+
+// BenchmarkOpen is the time to the first answer at the quota.
+func BenchmarkOpen(b *testing.B) {
+	o := Options{Path: filepath.Join(b.TempDir(), "bench.db"), MaxTables: 2501}
+	db := mustOpen(b, o)
+	many2500(b, db)
+	tab := create(b, db, plain("t"))
+	k := key(b, tab, "p", "s")
+	for b.Loop() {
+		b.StopTimer()
+		if err := db.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		var err error
+		if db, err = Open(b.Context(), o); err != nil {
+			b.Fatal(err)
+		}
+		if _, err = db.Get(b.Context(), tab, k); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		b.Fatal(err)
 	}
 }
 

@@ -5,9 +5,13 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -311,12 +315,18 @@ func (db *DB) load(ctx context.Context, c *conn) error {
 	if err != nil {
 		return err
 	}
-	var tables []*storage.Table
+	var stored []storedTable
 	err = c.each(ctx, "SELECT id, uuid, account, version, status, created, definition FROM tables", func(s *stmt) error {
-		t, err := loadTable(s, ids[s.colInt(0)])
-		tables = append(tables, t)
-		return err
+		stored = append(stored, storedTable{storage.Table{
+			ID: storage.TableID(s.colInt(0)), UUID: string(s.colBlob(1)), Account: string(s.colBlob(2)), Version: s.colInt(3),
+			Status: storage.Status(s.colInt(4)), Created: time.UnixMilli(s.colInt(5)).UTC(),
+		}, slices.Clone(s.colBlob(6)), ids[s.colInt(0)]})
+		return nil
 	})
+	if err != nil {
+		return err
+	}
+	tables, err := decodeAll(stored)
 	if err != nil {
 		return err
 	}
@@ -325,21 +335,41 @@ func (db *DB) load(ctx context.Context, c *conn) error {
 	return err
 }
 
-func loadTable(s *stmt, byName map[string]storage.IndexID) (*storage.Table, error) {
-	t := storage.Table{
-		ID: storage.TableID(s.colInt(0)), UUID: string(s.colBlob(1)), Account: string(s.colBlob(2)), Version: s.colInt(3),
-		Status: storage.Status(s.colInt(4)), Created: time.UnixMilli(s.colInt(5)).UTC(),
+// storedTable is a row of the catalog.
+type storedTable struct {
+	t   storage.Table // without its definition
+	def []byte
+	ids map[string]storage.IndexID
+}
+
+// decodeAll decodes definitions on all CPUs: thousands of them take longer
+// than everything else at start.
+func decodeAll(stored []storedTable) ([]*storage.Table, error) {
+	tables, errs := make([]*storage.Table, len(stored)), make([]error, len(stored))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(stored)) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(stored); i = int(next.Add(1)) - 1 {
+				tables[i], errs[i] = stored[i].decode()
+			}
+		})
 	}
-	if err := json.Unmarshal(s.colBlob(6), &t.Def); err != nil {
-		return nil, fmt.Errorf("%w: definition of table %d: %w", storage.ErrCorrupt, t.ID, err)
+	wg.Wait()
+	return tables, errors.Join(errs...)
+}
+
+func (s *storedTable) decode() (*storage.Table, error) {
+	if err := json.Unmarshal(s.def, &s.t.Def); err != nil {
+		return nil, fmt.Errorf("%w: definition of table %d: %w", storage.ErrCorrupt, s.t.ID, err)
 	}
 	var ids []storage.IndexID
-	for _, name := range indexNames(&t.Def) {
-		ids = append(ids, byName[name])
+	for _, name := range indexNames(&s.t.Def) {
+		ids = append(ids, s.ids[name])
 	}
-	made, err := storage.NewTable(t, ids)
-	if err != nil || slices.Contains(ids, 0) || len(ids) != len(byName) {
-		return nil, fmt.Errorf("%w: indexes of table %q do not fit its definition: %v", storage.ErrCorrupt, t.Name(), err)
+	made, err := storage.NewTable(s.t, ids)
+	if err != nil || slices.Contains(ids, 0) || len(ids) != len(s.ids) {
+		return nil, fmt.Errorf("%w: indexes of table %q do not fit its definition: %v", storage.ErrCorrupt, s.t.Def.TableName, err)
 	}
 	return made, nil
 }

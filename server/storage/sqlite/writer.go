@@ -144,6 +144,13 @@ func (w *writer) next(begins bool) *request {
 	return nil
 }
 
+// awaited reports whether requests are queued.
+func (w *writer) awaited() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queue) > 0
+}
+
 func (w *writer) loop() {
 	defer close(w.ended)
 	for range w.wake {
