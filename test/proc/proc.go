@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -162,8 +163,26 @@ func (s *Server) Client() *dynamodb.Client {
 		Region:           "us-east-1",
 		Credentials:      credentials.NewStaticCredentialsProvider("key", "secret", ""),
 		RetryMaxAttempts: 1,
-		HTTPClient:       &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}},
+		HTTPClient:       &http.Client{Transport: wholeBodies{&http.Transport{MaxIdleConnsPerHost: 256}}},
 	})
+}
+
+// wholeBodies hands request bodies to the transport in memory. The SDK closes
+// its own body when the response is there; a server on the same machine answers
+// before the transport has looked for the body's end, which it then takes for a
+// failed request. The SDK's retries hide that, and this client has none.
+type wholeBodies struct{ next http.RoundTripper }
+
+func (t wholeBodies) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		body, err := io.ReadAll(req.Body)
+		if err = errors.Join(err, req.Body.Close()); err != nil {
+			return nil, err
+		}
+		req = req.Clone(req.Context())
+		req.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return t.next.RoundTrip(req)
 }
 
 // AnonymousRSS returns the bytes of memory of the process that no file backs

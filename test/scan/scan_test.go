@@ -257,12 +257,16 @@ func testDrop(t *testing.T, srv *proc.Server) {
 	}
 	var puts []func() error
 	var acknowledged [writers]int
+	look := make(chan struct{}, 1) // whether the table is gone: not too often, that is work too
 	for w := range writers {
 		c := dial(t, srv)
 		puts = append(puts, func() error {
 			_, err := c.conn.Call("PutItem", fmt.Sprintf(`{"TableName":"%s","Item":{"id":{"S":"%d-%d"}}}`, other, w, acknowledged[w]))
-			if err == nil {
-				acknowledged[w]++
+			if acknowledged[w]++; acknowledged[w]%50 == 0 {
+				select {
+				case look <- struct{}{}:
+				default:
+				}
 			}
 			return err
 		})
@@ -274,11 +278,12 @@ func testDrop(t *testing.T, srv *proc.Server) {
 		t.Fatal(err)
 	}
 
-	ctx, cancel = context.WithCancel(t.Context())
+	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
 	var busy load.Result
 	var writing sync.WaitGroup
 	writing.Go(func() { busy, err = load.Run(ctx, puts) })
-	derr := c.drop()
+	derr := c.drop(ctx, look)
 	cancel()
 	writing.Wait()
 	if err := errors.Join(err, derr); err != nil {
@@ -299,12 +304,17 @@ func testDrop(t *testing.T, srv *proc.Server) {
 	}
 }
 
-// drop deletes the table and asks until it is gone.
-func (c client) drop() error {
+// drop deletes the table and asks, whenever it may look, until it is gone.
+func (c client) drop(ctx context.Context, look <-chan struct{}) error {
 	if _, err := c.conn.Call("DeleteTable", `{"TableName":"`+table+`"}`); err != nil {
 		return err
 	}
-	for range 2_000_000 { // some minutes
+	for {
+		select {
+		case <-look:
+		case <-ctx.Done():
+			return errors.New("the table is still there")
+		}
 		_, err := c.conn.Call("DescribeTable", `{"TableName":"`+table+`"}`)
 		var refused *load.Error
 		switch {
@@ -314,5 +324,4 @@ func (c client) drop() error {
 			return err
 		}
 	}
-	return errors.New("the table is still there")
 }
