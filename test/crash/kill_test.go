@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	table   = "t"
+	table   = "crash"
 	clients = 32
 	kills   = 20
 )
