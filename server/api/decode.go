@@ -143,6 +143,12 @@ func (f *field) scan(s *ddb.Scanner, v reflect.Value) error {
 	return f.read(s, v)
 }
 
+// maxKept bounds the elements of a list or map of a request that are kept. It is
+// more than anything the service accepts: an item has at most 204,800 attributes
+// of two bytes. The rest is read only, lest millions of empty structures take
+// thirty times the memory of the body that names them.
+const maxKept = 1 << 18
+
 // scanList reads an array into a slice.
 func scanList(s *ddb.Scanner, v reflect.Value, elem codec) error {
 	if err := open(s, ddb.TokenArray, "", parameterizedMismatch); err != nil {
@@ -154,9 +160,11 @@ func scanList(s *ddb.Scanner, v reflect.Value, elem codec) error {
 		if err != nil || !ok {
 			return err
 		}
-		v.Grow(1)
-		v.SetLen(n + 1)
-		e := v.Index(n)
+		if n < maxKept {
+			v.Grow(1)
+			v.SetLen(n + 1)
+		}
+		e := v.Index(min(n, maxKept-1))
 		e.SetZero()
 		if err := elem(s, e); err != nil {
 			return err
@@ -180,6 +188,8 @@ func scanMap(s *ddb.Scanner, v reflect.Value, elem codec, array string) error {
 		if err := elem(s, e); err != nil {
 			return err
 		}
-		v.SetMapIndex(name, e)
+		if v.Len() < maxKept {
+			v.SetMapIndex(name, e)
+		}
 	}
 }

@@ -90,7 +90,9 @@ func scanMapOf[E any](s *ddb.Scanner, v reflect.Value, array string, elem func(*
 		if err := elem(&e); err != nil {
 			return err
 		}
-		m[name] = e
+		if len(m) < maxKept {
+			m[name] = e
+		}
 	}
 }
 

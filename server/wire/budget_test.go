@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/extenddb/extenddb/server/api"
+	"github.com/extenddb/extenddb/server/auth"
 	"github.com/extenddb/extenddb/server/clock"
 )
 
@@ -388,6 +390,34 @@ func TestGrowNeverWaits(t *testing.T) {
 	if want := int64(100<<10 - freeResponse); h.responses.used() != want {
 		t.Errorf("%d bytes are charged, want %d", h.responses.used(), want)
 	}
+}
+
+// TestPagesUnderPressure answers many pages at once that all want far more than
+// there is: they end early, and nothing stands still.
+func TestPagesUnderPressure(t *testing.T) {
+	t.Parallel()
+	row := strings.Repeat("r", 64<<10)
+	ops := probes()
+	ops[target+"Rows"] = paged(op(func(_ context.Context, _ auth.Identity, _ *probeInput, out *api.Body) error {
+		for n := 0; n < 16<<20 && (out.Room(len(row)) || n == 0); n += len(row) {
+			out.Raw(row)
+		}
+		return nil
+	}))
+	e := start(t, ops, Options{Budget: MinBudget, Wait: time.Minute})
+	const clients, each = 40, 3
+	var wg sync.WaitGroup
+	for range clients {
+		wg.Go(func() {
+			for range each {
+				if a := e.call("Rows", "{}"); a.status != 200 || len(a.body) < pageReserve || len(a.body)%len(row) != 0 {
+					t.Errorf("%d with %d bytes", a.status, len(a.body))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	e.settled(clients * each)
 }
 
 func TestLargeBuffersAreNotKept(t *testing.T) {
