@@ -42,7 +42,7 @@ func TestGroupCommit(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			g := openGated(t, Options{Clock: clock.NewFake(instant())})
+			g := openGated(t, Options{})
 			tab := create(t, g.DB, plain("t"))
 			items, errs := many(c.n, c.size), make([]error, c.n)
 			if got := g.during(g.writes(t, tab, errs, items)...); !slices.Equal(got, c.want) {

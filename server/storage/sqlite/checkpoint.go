@@ -39,28 +39,32 @@ type logWatch struct {
 	next           int64 // pages at which it is to be written back
 	warnPages      int64 // pages that are too many
 	warned         int64 // pages last warned of
+	failing        bool  // told that it cannot be written back
 }
 
-// writeBack is called after each batch, once it is answered.
-func (w *writer) writeBack(batch []*request) {
+// writeBack is called after each batch, once it is answered. When the batch
+// failed the disk may be full: freeing the log may make room in it.
+func (w *writer) writeBack(batch []*request, failed error) {
 	l := &w.log
 	l.commits++
 	for _, r := range batch {
 		l.bytes += r.bytes
 	}
-	if w.s == nil || l.commits < lookCommits && l.bytes < lookBytes {
+	if w.s == nil || failed == nil && l.commits < lookCommits && l.bytes < lookBytes {
 		return
 	}
 	l.commits, l.bytes = 0, 0
 	pages, _, err := w.checkpoint(sqlLogSize)
-	if err == nil && pages >= max(l.next, checkpointPages) {
+	if err == nil && (failed != nil || pages >= max(l.next, checkpointPages)) {
 		pages, err = w.restartLog()
 	}
-	if err != nil { // a full disk, say: the log still holds everything
-		w.db.o.Log.Error("write-ahead log cannot be written back", "error", err, "path", w.db.path)
-		return
+	if (err != nil) != l.failing {
+		if l.failing = err != nil; l.failing {
+			w.db.o.Log.Error("write-ahead log cannot be written back", "error", err, "path", w.db.path)
+		}
 	}
 	switch {
+	case err != nil:
 	case pages > l.warnPages && pages > 2*l.warned:
 		l.warned = pages
 		w.db.o.Log.Warn("write-ahead log grows: a long read holds a snapshot", "bytes", pages*pageSize, "path", w.db.path)

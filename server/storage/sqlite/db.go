@@ -117,8 +117,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 }
 
 func (db *DB) open(ctx context.Context) error {
-	if err := lockOwnDescriptors(); err != nil {
-		return fmt.Errorf("choose file locks: %w", err)
+	if err := setUpDriver(); err != nil {
+		return err
 	}
 	if err := db.place(); err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 	lib "modernc.org/sqlite/lib"
 
 	"github.com/extenddb/extenddb/format/ddb"
+	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/storage"
 )
 
@@ -133,6 +134,9 @@ func openGated(t testing.TB, o Options) *gated {
 	t.Helper()
 	if o.Path == "" {
 		o.Path = Memory
+	}
+	if o.Clock == nil { // else a batch may end early
+		o.Clock = clock.NewFake(instant())
 	}
 	g := &gated{queued: make(chan struct{}, 4096)}
 	o.hooks = hooks{

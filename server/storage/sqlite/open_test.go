@@ -249,3 +249,47 @@ func TestLoadedCatalogIsTheSame(t *testing.T) {
 		t.Errorf("loaded %+v, want %+v", loaded, made)
 	}
 }
+
+// TestSettings reach the connections.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		o              Options
+		sync, mmap     int64
+		cacheW, cacheR int64
+	}{
+		{Options{}, 2, 0, 16 << 10, 4 << 10},
+		{Options{Synchronous: Normal, Mmap: 8 << 20, CacheBytes: 32 << 20}, 1, 8 << 20, 32 << 10, 8 << 10},
+		{Options{Path: Memory, Synchronous: Full}, 0, 0, 16 << 10, 4 << 10},
+	} {
+		if c.o.Path == "" {
+			c.o.Path = filepath.Join(t.TempDir(), "a.db")
+		}
+		db := mustOpen(t, c.o)
+		is := func(conn *conn, pragma string, want int64) {
+			t.Helper()
+			if got, err := conn.queryInt("PRAGMA " + pragma); got != want || err != nil {
+				t.Errorf("%+v: %s is %d, want %d (%v)", c.o, pragma, got, want, err)
+			}
+		}
+		all := func(conn *conn, cache int64) {
+			t.Helper()
+			is(conn, "synchronous", c.sync)
+			is(conn, "mmap_size", c.mmap)
+			is(conn, "cache_size", -cache)
+			is(conn, "page_size", pageSize)
+			is(conn, "wal_autocheckpoint", 0)
+			is(conn, "temp_store", 2)
+			is(conn, "busy_timeout", 10000)
+		}
+		tab := create(t, db, definition("t"))
+		mustPut(t, db, tab, many(20, 10)...)
+		check(t, db)
+		if err := db.change(t.Context(), false, func(tx *tx) error { all(tx.w.s.c, c.cacheW); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.read(t.Context(), func(s *session) error { all(s.c, c.cacheR); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -43,9 +43,8 @@ const (
 
 // writer is the goroutine that changes the database, and its queue.
 type writer struct {
-	db  *DB
-	s   *session
-	err error // why s is gone
+	db *DB
+	s  *session // nil after it broke, until the next batch
 
 	mu      sync.Mutex
 	queue   []*request
@@ -201,7 +200,7 @@ func (w *writer) batch(r *request) {
 	if err == nil && w.db.o.hooks.committed != nil {
 		w.db.o.hooks.committed(len(batch))
 	}
-	w.writeBack(batch)
+	w.writeBack(batch, err)
 }
 
 // try runs one transaction: the requests given, or first and what is queued
