@@ -262,13 +262,16 @@ func testDrop(t *testing.T, srv *proc.Server) {
 		c := dial(t, srv)
 		puts = append(puts, func() error {
 			_, err := c.conn.Call("PutItem", fmt.Sprintf(`{"TableName":"%s","Item":{"id":{"S":"%d-%d"}}}`, other, w, acknowledged[w]))
+			if err != nil {
+				return err
+			}
 			if acknowledged[w]++; acknowledged[w]%50 == 0 {
 				select {
 				case look <- struct{}{}:
 				default:
 				}
 			}
-			return err
+			return nil
 		})
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
