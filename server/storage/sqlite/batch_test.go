@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	lib "modernc.org/sqlite/lib"
 
@@ -362,4 +363,45 @@ func TestConcurrentWritersShareCommits(t *testing.T) {
 		t.Errorf("%d rows (%v)", n, err)
 	}
 	check(t, g.DB)
+}
+
+// TestReplayBeforeAnythingElse: a token that was seen answers for tables that
+// are gone since.
+func TestReplayBeforeAnythingElse(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, Options{Path: Memory})
+	tab := create(t, db, definition("t"))
+	ws := []storage.Write{put(t, tab, item("p", "s"))}
+	token := &storage.Token{Account: acct, Token: "t", Now: instant()}
+	if _, err := db.WriteAll(t.Context(), ws, token); err != nil {
+		t.Fatal(err)
+	}
+	drop1(t, db, "t")
+	_, err := db.WriteAll(t.Context(), ws, token)
+	wantErr(t, err, storage.ErrReplayed)
+	other := *token
+	other.Token = "other"
+	_, err = db.WriteAll(t.Context(), ws, &other)
+	wantErr(t, err, storage.ErrTableNotFound)
+}
+
+// TestTokensArePruned as others are kept.
+func TestTokensArePruned(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, Options{Path: Memory})
+	tab := create(t, db, plain("t"))
+	for i := range 40 {
+		token := &storage.Token{Account: acct, Token: fmt.Sprint(i), Now: instant().Add(time.Duration(i) * time.Minute)}
+		if _, err := db.WriteAll(t.Context(), []storage.Write{put(t, tab, item("p", "s"))}, token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := int64(0)
+	err := db.read(t.Context(), func(s *session) (err error) {
+		n, err = s.c.queryInt("SELECT count(*) FROM tokens")
+		return err
+	})
+	if n != 10 || err != nil {
+		t.Errorf("%d tokens are kept (%v)", n, err)
+	}
 }

@@ -17,7 +17,8 @@
 // statement, 18 to 30 ms each and 150 ms of CPU for eight readers, at start
 // too; and each connection would keep statements per table. With r and x
 // nothing but a migration runs DDL, creating and dropping tables and indexes
-// is a handful of row changes, and every statement is prepared once.
+// is a handful of row changes (CreateTable at 2,500 tables 2 to 3 ms, no write
+// waits longer than 16 ms meanwhile), and every statement is prepared once.
 //
 // r is a rowid table with its item last: beyond 4 KB items a WITHOUT ROWID
 // table costs twice as much. x holds only keys, so WITHOUT ROWID suits it.

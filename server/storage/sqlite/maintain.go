@@ -383,7 +383,7 @@ func (c *count) store(ctx context.Context, now time.Time) error {
 			if replaced, err := tx.setSample(c.id, s, now); err != nil {
 				return err
 			} else if replaced {
-				tx.onCommit(func() { k.cache(c.id, s.ix, s.positions) })
+				tx.onCommit(func() { k.uncache(c.id, s.ix) })
 			}
 		}
 		tx.onCommit(func() { k.counted(c.id, c.stats, now, c.before) })

@@ -23,7 +23,7 @@ const (
 	countAnyway  = 24 * time.Hour  // so that a sample held back is renewed
 	fewChanges   = 100
 	sampleHeld   = time.Hour // after the last scan on it
-	maxCached    = 32        // samples
+	maxCached    = 16        // samples, of up to 1 MB
 )
 
 // tracker knows the statistics of all tables, how much changed since they were
@@ -179,7 +179,7 @@ func (k *tracker) use(id storage.TableID, ix storage.IndexID, now time.Time) ([]
 	return sample, ok
 }
 
-// cache keeps a sample in memory: the one of the database, or a new one.
+// cache keeps a sample in memory for the next scan.
 func (k *tracker) cache(id storage.TableID, ix storage.IndexID, sample []storage.Position) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -191,6 +191,13 @@ func (k *tracker) cache(id storage.TableID, ix storage.IndexID, sample []storage
 	}
 	k.get(id).samples[ix] = sample
 	k.cached++
+}
+
+// uncache forgets a sample that was replaced.
+func (k *tracker) uncache(id storage.TableID, ix storage.IndexID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.get(id).samples, ix)
 }
 
 // dirty reports whether save has anything to do.

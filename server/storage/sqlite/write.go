@@ -166,7 +166,8 @@ func (db *DB) WriteAll(ctx context.Context, ws []storage.Write, token *storage.T
 	changes, req := make([]change, len(ws)), &request{}
 	for i, w := range ws {
 		changes[i].w = w
-		if _, err := db.prepare(ctx, &changes[i]); err != nil {
+		// Whether a table is missing matters only when the token is new.
+		if _, err := db.prepare(ctx, &changes[i]); err != nil && !errors.Is(err, storage.ErrTableNotFound) {
 			return nil, err
 		}
 		req.bytes += changes[i].bytes()
