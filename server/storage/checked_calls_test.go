@@ -161,6 +161,7 @@ func TestCheckedRefusesCallers(t *testing.T) {
 func TestCheckedLeaks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
+	b.OnClose = func() error { return nil } // waits for nobody
 	if _, err := b.c.Claim(t.Context(), storage.Work{Kind: storage.Statistics, Table: b.t.ID, Account: "0", Name: "t"}); err != nil {
 		t.Fatal(err)
 	}
@@ -232,14 +233,16 @@ func TestCheckedPasses(t *testing.T) {
 	if errors.As(err, &c) {
 		errs[4] = c.Reasons[1]
 	}
-	b.get = func() (*storage.Row, error) { return nil, errors.Join(storage.ErrUnavailable, errStrange) }
+	b.OnGet = func(context.Context, *storage.Table, storage.Key) (*storage.Row, error) {
+		return nil, errors.Join(storage.ErrUnavailable, errStrange)
+	}
 	_, errs[5] = b.c.Get(ctx, b.t, b.key("1"))
 	for i, err := range errs {
 		if !errors.Is(err, errStrange) {
 			t.Errorf("call %d: %v", i, err)
 		}
 	}
-	b.get = func() (*storage.Row, error) { return nil, cause }
+	b.OnGet = func(context.Context, *storage.Table, storage.Key) (*storage.Row, error) { return nil, cause }
 	if _, err := b.c.Get(ended, b.t, b.key("1")); !errors.Is(err, cause) {
 		t.Errorf("error %v", err)
 	}
@@ -249,7 +252,7 @@ func TestCheckedPasses(t *testing.T) {
 	if len(b.told) != 0 {
 		t.Errorf("reported %q", b.told)
 	}
-	if err := storage.Checked(b.engine, storage.CheckOptions{}).Ping(ctx); err != nil {
+	if err := storage.Checked(b.Stub, storage.CheckOptions{}).Ping(ctx); err != nil {
 		t.Errorf("without Report: %v", err)
 	}
 }

@@ -20,140 +20,19 @@ import (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// engine is an engine of which any part may be replaced by a lie.
-type engine struct {
-	*storagetest.Memory
-	create     func() (*storage.Table, error)
-	update     func(change func(*storage.Table) (ddb.TableDefinition, error)) (*storage.Table, error)
-	table      func() (*storage.Table, error)
-	tables     func() ([]string, bool, error)
-	drop       func() (*storage.Table, error)
-	write      func(w storage.Write) (storage.Result, error)
-	writeEach  func(ws []storage.Write) []storage.Result
-	writeAll   func(ws []storage.Write) ([]storage.Result, error)
-	get        func() (*storage.Row, error)
-	getAll     func() ([]*storage.Row, error)
-	rows       func(r storage.Range) iter.Seq2[*storage.Row, error]
-	sample     func() ([]storage.Position, error)
-	pending    func() ([]storage.Work, error)
-	step       func() (storage.Progress, error)
-	ping, stop error
+// farLease is further than its work.
+type farLease struct{}
+
+func (farLease) Step(context.Context, time.Time) (storage.Progress, error) {
+	return storage.Progress{Done: 2, Total: 1}, nil
 }
 
-func (e *engine) Ping(ctx context.Context) error { return e.ping }
-
-func (e *engine) Close() error { return e.stop } // waits for nobody
-
-func (e *engine) CreateTable(ctx context.Context, account string, def ddb.TableDefinition, at time.Time) (*storage.Table, error) {
-	if e.create != nil {
-		return e.create()
-	}
-	return e.Memory.CreateTable(ctx, account, def, at)
-}
-
-func (e *engine) UpdateTable(ctx context.Context, account, name string, change func(*storage.Table) (ddb.TableDefinition, error)) (*storage.Table, error) {
-	if e.update != nil {
-		return e.update(change)
-	}
-	return e.Memory.UpdateTable(ctx, account, name, change)
-}
-
-func (e *engine) Table(ctx context.Context, account, name string) (*storage.Table, error) {
-	if e.table != nil {
-		return e.table()
-	}
-	return e.Memory.Table(ctx, account, name)
-}
-
-func (e *engine) Tables(ctx context.Context, account, after string, limit int) ([]string, bool, error) {
-	if e.tables != nil {
-		return e.tables()
-	}
-	return e.Memory.Tables(ctx, account, after, limit)
-}
-
-func (e *engine) DropTable(ctx context.Context, account, name string, check func(*storage.Table) error) (*storage.Table, error) {
-	if e.drop != nil {
-		return e.drop()
-	}
-	return e.Memory.DropTable(ctx, account, name, check)
-}
-
-func (e *engine) Write(ctx context.Context, w storage.Write) (storage.Result, error) {
-	if e.write != nil {
-		return e.write(w)
-	}
-	return e.Memory.Write(ctx, w)
-}
-
-func (e *engine) WriteEach(ctx context.Context, ws []storage.Write) []storage.Result {
-	if e.writeEach != nil {
-		return e.writeEach(ws)
-	}
-	return e.Memory.WriteEach(ctx, ws)
-}
-
-func (e *engine) WriteAll(ctx context.Context, ws []storage.Write, token *storage.Token) ([]storage.Result, error) {
-	if e.writeAll != nil {
-		return e.writeAll(ws)
-	}
-	return e.Memory.WriteAll(ctx, ws, token)
-}
-
-func (e *engine) Get(ctx context.Context, t *storage.Table, k storage.Key) (*storage.Row, error) {
-	if e.get != nil {
-		return e.get()
-	}
-	return e.Memory.Get(ctx, t, k)
-}
-
-func (e *engine) GetAll(ctx context.Context, ks []storage.TableKey, budget int) ([]*storage.Row, error) {
-	if e.getAll != nil {
-		return e.getAll()
-	}
-	return e.Memory.GetAll(ctx, ks, budget)
-}
-
-func (e *engine) Range(ctx context.Context, t *storage.Table, r storage.Range) iter.Seq2[*storage.Row, error] {
-	if e.rows != nil {
-		return e.rows(r)
-	}
-	return e.Memory.Range(ctx, t, r)
-}
-
-func (e *engine) Sample(ctx context.Context, t *storage.Table, ix storage.IndexID, now time.Time) ([]storage.Position, error) {
-	if e.sample != nil {
-		return e.sample()
-	}
-	return e.Memory.Sample(ctx, t, ix, now)
-}
-
-func (e *engine) Pending(ctx context.Context, now time.Time) ([]storage.Work, error) {
-	if e.pending != nil {
-		return e.pending()
-	}
-	return e.Memory.Pending(ctx, now)
-}
-
-func (e *engine) Claim(ctx context.Context, w storage.Work) (storage.Lease, error) {
-	l, err := e.Memory.Claim(ctx, w)
-	if err == nil && e.step != nil {
-		l = &lease{l, e.step}
-	}
-	return l, err
-}
-
-type lease struct {
-	storage.Lease
-	step func() (storage.Progress, error)
-}
-
-func (l *lease) Step(context.Context, time.Time) (storage.Progress, error) { return l.step() }
+func (farLease) Release() error { return nil }
 
 // bench is a checked engine with a table "t" (pk, sk; index g on g) and three
 // rows, and what was reported.
 type bench struct {
-	*engine
+	*storagetest.Stub
 	t    *storage.Table
 	c    storage.Engine
 	mu   sync.Mutex
@@ -175,8 +54,8 @@ func row(sk string) ddb.Item {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{engine: &engine{Memory: storagetest.NewMemory(5)}}
-	b.c = storage.Checked(b.engine, storage.CheckOptions{Poison: true, Report: func(err error) {
+	b := &bench{Stub: &storagetest.Stub{Engine: storagetest.NewMemory(5)}}
+	b.c = storage.Checked(b.Stub, storage.CheckOptions{Poison: true, Report: func(err error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.told = append(b.told, err.Error())
@@ -208,7 +87,7 @@ func (b *bench) put(sk string) storage.Write {
 }
 
 func (b *bench) stored(sk string) *storage.Row {
-	r, err := b.Memory.Get(context.Background(), b.t, b.key(sk))
+	r, err := b.Engine.Get(context.Background(), b.t, b.key(sk))
 	if err != nil || r == nil {
 		panic(fmt.Sprint("no row ", sk, err))
 	}
@@ -227,7 +106,7 @@ func (b *bench) all(r storage.Range) error {
 
 // yields makes the engine yield these rows, whatever is asked for.
 func (b *bench) yields(rows ...*storage.Row) {
-	b.rows = func(storage.Range) iter.Seq2[*storage.Row, error] {
+	b.OnRange = func(context.Context, *storage.Table, storage.Range) iter.Seq2[*storage.Row, error] {
 		return func(yield func(*storage.Row, error) bool) {
 			for _, r := range rows {
 				if !yield(r, nil) {
@@ -249,74 +128,84 @@ func TestCheckedFindsEngines(t *testing.T) {
 		want string // in the report
 	}{
 		"unlisted error": {func(ctx context.Context, b *bench) error {
-			b.ping = errStrange
+			b.OnPing = func(context.Context) error { return errStrange }
 			return b.c.Ping(ctx)
 		}, "Ping: unlisted error: strange"},
 		"error of another call": {func(ctx context.Context, b *bench) error {
-			b.get = func() (*storage.Row, error) { return nil, storage.ErrTooManyTables }
+			b.OnGet = func(context.Context, *storage.Table, storage.Key) (*storage.Row, error) {
+				return nil, storage.ErrTooManyTables
+			}
 			_, err := b.c.Get(ctx, b.t, b.key("1"))
 			return err
 		}, "Get: unlisted error: too many tables"},
 		"cancelled without reason": {func(ctx context.Context, b *bench) error {
-			b.get = func() (*storage.Row, error) { return nil, context.Canceled }
+			b.OnGet = func(context.Context, *storage.Table, storage.Key) (*storage.Row, error) { return nil, context.Canceled }
 			_, err := b.c.Get(ctx, b.t, b.key("1"))
 			return err
 		}, "Get: unlisted error: context canceled"},
 		"close": {func(ctx context.Context, b *bench) error {
-			b.stop = errStrange
+			b.OnClose = func() error { return errStrange }
 			return b.c.Close()
 		}, "Close: unlisted error: strange"},
 		"create nothing": {func(ctx context.Context, b *bench) error {
-			b.create = func() (*storage.Table, error) { return nil, nil }
+			b.OnCreateTable = func(context.Context, string, ddb.TableDefinition, time.Time) (*storage.Table, error) { return nil, nil }
 			_, err := b.c.CreateTable(ctx, "0", definition(), now)
 			return err
 		}, "CreateTable: no table and no error"},
 		"exists without table": {func(ctx context.Context, b *bench) error {
-			b.create = func() (*storage.Table, error) { return nil, storage.ErrTableExists }
+			b.OnCreateTable = func(context.Context, string, ddb.TableDefinition, time.Time) (*storage.Table, error) {
+				return nil, storage.ErrTableExists
+			}
 			_, err := b.c.CreateTable(ctx, "0", definition(), now)
 			return err
 		}, "CreateTable: ErrTableExists without the table"},
 		"another table": {func(ctx context.Context, b *bench) error {
-			b.table = func() (*storage.Table, error) { return b.t, nil }
+			b.OnTable = func(context.Context, string, string) (*storage.Table, error) { return b.t, nil }
 			_, err := b.c.Table(ctx, "0", "u")
 			return err
 		}, `Table: table "t" of "0" instead of "u"`},
 		"incomplete table": {func(ctx context.Context, b *bench) error {
 			x := *b.t
 			x.UUID = ""
-			b.table = func() (*storage.Table, error) { return &x, nil }
+			b.OnTable = func(context.Context, string, string) (*storage.Table, error) { return &x, nil }
 			_, err := b.c.Table(ctx, "0", "t")
 			return err
 		}, "Table: incomplete table"},
 		"refusal made up": {func(ctx context.Context, b *bench) error {
-			b.update = func(func(*storage.Table) (ddb.TableDefinition, error)) (*storage.Table, error) {
+			b.OnUpdateTable = func(context.Context, string, string, func(*storage.Table) (ddb.TableDefinition, error)) (*storage.Table, error) {
 				return nil, errStrange
 			}
 			_, err := b.c.UpdateTable(ctx, "0", "t", func(t *storage.Table) (ddb.TableDefinition, error) { return t.Def, nil })
 			return err
 		}, "UpdateTable: unlisted error: strange"},
 		"too many names": {func(ctx context.Context, b *bench) error {
-			b.tables = func() ([]string, bool, error) { return []string{"a", "b"}, false, nil }
+			b.OnTables = func(context.Context, string, string, int) ([]string, bool, error) {
+				return []string{"a", "b"}, false, nil
+			}
 			_, _, err := b.c.Tables(ctx, "0", "", 1)
 			return err
 		}, "Tables: 2 names for limit 1"},
 		"more than nothing": {func(ctx context.Context, b *bench) error {
-			b.tables = func() ([]string, bool, error) { return []string{"a"}, true, nil }
+			b.OnTables = func(context.Context, string, string, int) ([]string, bool, error) { return []string{"a"}, true, nil }
 			_, _, err := b.c.Tables(ctx, "0", "", 2)
 			return err
 		}, "Tables: 1 names for limit 2, more true"},
 		"names out of order": {func(ctx context.Context, b *bench) error {
-			b.tables = func() ([]string, bool, error) { return []string{"b", "a"}, false, nil }
+			b.OnTables = func(context.Context, string, string, int) ([]string, bool, error) {
+				return []string{"b", "a"}, false, nil
+			}
 			_, _, err := b.c.Tables(ctx, "0", "", 3)
 			return err
 		}, "not in order"},
 		"names before": {func(ctx context.Context, b *bench) error {
-			b.tables = func() ([]string, bool, error) { return []string{"b"}, false, nil }
+			b.OnTables = func(context.Context, string, string, int) ([]string, bool, error) { return []string{"b"}, false, nil }
 			_, _, err := b.c.Tables(ctx, "0", "b", 3)
 			return err
 		}, "not in order after"},
 		"dropped but active": {func(ctx context.Context, b *bench) error {
-			b.drop = func() (*storage.Table, error) { return b.t, nil }
+			b.OnDropTable = func(context.Context, string, string, func(*storage.Table) error) (*storage.Table, error) {
+				return b.t, nil
+			}
 			_, err := b.c.DropTable(ctx, "0", "t", func(*storage.Table) error { return nil })
 			return err
 		}, "DropTable: table is ACTIVE"},
@@ -331,7 +220,7 @@ func TestCheckedFindsEngines(t *testing.T) {
 				}
 				return storage.Unchanged, nil
 			}
-			b.writeEach = func(ws []storage.Write) []storage.Result {
+			b.OnWriteEach = func(_ context.Context, ws []storage.Write) []storage.Result {
 				again = ws[0].Decide
 				_, _ = ws[0].Decide(b.t, nil)
 				return []storage.Result{{Table: b.t}}
@@ -340,7 +229,7 @@ func TestCheckedFindsEngines(t *testing.T) {
 		}, "Decide runs twice at the same time"},
 		"decide afterwards": {func(ctx context.Context, b *bench) error {
 			var late storage.Decide
-			b.write = func(w storage.Write) (storage.Result, error) {
+			b.OnWrite = func(_ context.Context, w storage.Write) (storage.Result, error) {
 				late = w.Decide
 				return storage.Result{Table: b.t}, nil
 			}
@@ -349,7 +238,7 @@ func TestCheckedFindsEngines(t *testing.T) {
 			return err
 		}, "Decide runs after the call"},
 		"decide without table": {func(ctx context.Context, b *bench) error {
-			b.write = func(w storage.Write) (storage.Result, error) {
+			b.OnWrite = func(_ context.Context, w storage.Write) (storage.Result, error) {
 				_, err := w.Decide(nil, nil)
 				return storage.Result{Table: b.t, Err: err}, err
 			}
@@ -357,7 +246,7 @@ func TestCheckedFindsEngines(t *testing.T) {
 			return err
 		}, "Decide runs with another or older table"},
 		"decide with deleting table": {func(ctx context.Context, b *bench) error {
-			b.write = func(w storage.Write) (storage.Result, error) {
+			b.OnWrite = func(_ context.Context, w storage.Write) (storage.Result, error) {
 				x := *b.t
 				x.Status = storage.Deleting
 				_, err := w.Decide(&x, nil)
@@ -367,7 +256,7 @@ func TestCheckedFindsEngines(t *testing.T) {
 			return err
 		}, "that is being deleted"},
 		"decide with another row": {func(ctx context.Context, b *bench) error {
-			b.write = func(w storage.Write) (storage.Result, error) {
+			b.OnWrite = func(_ context.Context, w storage.Write) (storage.Result, error) {
 				_, err := w.Decide(b.t, b.stored("2"))
 				return storage.Result{Table: b.t, Err: err}, err
 			}
@@ -375,63 +264,69 @@ func TestCheckedFindsEngines(t *testing.T) {
 			return err
 		}, "Decide is given another row"},
 		"result without table": {func(ctx context.Context, b *bench) error {
-			b.write = func(w storage.Write) (storage.Result, error) { return storage.Result{}, nil }
+			b.OnWrite = func(_ context.Context, w storage.Write) (storage.Result, error) { return storage.Result{}, nil }
 			_, err := b.c.Write(ctx, b.put("1"))
 			return err
 		}, "result without its table"},
 		"too few results": {func(ctx context.Context, b *bench) error {
-			b.writeEach = func([]storage.Write) []storage.Result { return nil }
+			b.OnWriteEach = func(context.Context, []storage.Write) []storage.Result { return nil }
 			b.c.WriteEach(ctx, []storage.Write{b.put("1")})
 			return nil
 		}, "0 results of 1 writes"},
 		"too few results of all": {func(ctx context.Context, b *bench) error {
-			b.writeAll = func([]storage.Write) ([]storage.Result, error) { return nil, nil }
+			b.OnWriteAll = func(context.Context, []storage.Write, *storage.Token) ([]storage.Result, error) { return nil, nil }
 			_, err := b.c.WriteAll(ctx, []storage.Write{b.put("1")}, nil)
 			return err
 		}, "WriteAll: 0 results of 1 writes"},
 		"done with an error": {func(ctx context.Context, b *bench) error {
-			b.writeAll = func([]storage.Write) ([]storage.Result, error) {
+			b.OnWriteAll = func(context.Context, []storage.Write, *storage.Token) ([]storage.Result, error) {
 				return []storage.Result{{Table: b.t, Err: errStrange}}, nil
 			}
 			_, err := b.c.WriteAll(ctx, []storage.Write{b.put("1")}, nil)
 			return err
 		}, "result 0 has an error"},
 		"too few reasons": {func(ctx context.Context, b *bench) error {
-			b.writeAll = func([]storage.Write) ([]storage.Result, error) { return nil, &storage.Cancelled{} }
+			b.OnWriteAll = func(context.Context, []storage.Write, *storage.Token) ([]storage.Result, error) {
+				return nil, &storage.Cancelled{}
+			}
 			_, err := b.c.WriteAll(ctx, []storage.Write{b.put("1")}, nil)
 			return err
 		}, "0 reasons for 1 writes"},
 		"no reason": {func(ctx context.Context, b *bench) error {
-			b.writeAll = func([]storage.Write) ([]storage.Result, error) {
+			b.OnWriteAll = func(context.Context, []storage.Write, *storage.Token) ([]storage.Result, error) {
 				return nil, &storage.Cancelled{Reasons: []error{nil}}
 			}
 			_, err := b.c.WriteAll(ctx, []storage.Write{b.put("1")}, nil)
 			return err
 		}, "cancelled without a reason"},
 		"reason made up": {func(ctx context.Context, b *bench) error {
-			b.writeAll = func([]storage.Write) ([]storage.Result, error) {
+			b.OnWriteAll = func(context.Context, []storage.Write, *storage.Token) ([]storage.Result, error) {
 				return nil, &storage.Cancelled{Reasons: []error{errStrange}}
 			}
 			_, err := b.c.WriteAll(ctx, []storage.Write{b.put("1")}, nil)
 			return err
 		}, "WriteAll: unlisted error: strange"},
 		"get another row": {func(ctx context.Context, b *bench) error {
-			b.get = func() (*storage.Row, error) { return b.stored("2"), nil }
+			b.OnGet = func(context.Context, *storage.Table, storage.Key) (*storage.Row, error) { return b.stored("2"), nil }
 			_, err := b.c.Get(ctx, b.t, b.key("1"))
 			return err
 		}, "Get: wrong or incomplete row"},
 		"get too many": {func(ctx context.Context, b *bench) error {
-			b.getAll = func() ([]*storage.Row, error) { return []*storage.Row{nil, nil}, nil }
+			b.OnGetAll = func(context.Context, []storage.TableKey, int) ([]*storage.Row, error) {
+				return []*storage.Row{nil, nil}, nil
+			}
 			_, err := b.c.GetAll(ctx, []storage.TableKey{{Table: b.t, Key: b.key("1")}}, 0)
 			return err
 		}, "GetAll: 2 rows of 1 keys"},
 		"get too few": {func(ctx context.Context, b *bench) error {
-			b.getAll = func() ([]*storage.Row, error) { return nil, nil }
+			b.OnGetAll = func(context.Context, []storage.TableKey, int) ([]*storage.Row, error) { return nil, nil }
 			_, err := b.c.GetAll(ctx, []storage.TableKey{{Table: b.t, Key: b.key("1")}}, 5)
 			return err
 		}, "GetAll: stopped at 0 of 1 keys"},
 		"budget ignored": {func(ctx context.Context, b *bench) error {
-			b.getAll = func() ([]*storage.Row, error) { return []*storage.Row{b.stored("1"), b.stored("2")}, nil }
+			b.OnGetAll = func(context.Context, []storage.TableKey, int) ([]*storage.Row, error) {
+				return []*storage.Row{b.stored("1"), b.stored("2")}, nil
+			}
 			_, err := b.c.GetAll(ctx, []storage.TableKey{{Table: b.t, Key: b.key("1")}, {Table: b.t, Key: b.key("2")}}, 5)
 			return err
 		}, "GetAll: 2 rows of 2 keys"},
@@ -484,7 +379,7 @@ func TestCheckedFindsEngines(t *testing.T) {
 			return b.all(storage.Range{Want: storage.Items, Index: b.t.Indexes[0].ID})
 		}, "index position missing"},
 		"goes on after an error": {func(ctx context.Context, b *bench) error {
-			b.rows = func(storage.Range) iter.Seq2[*storage.Row, error] {
+			b.OnRange = func(context.Context, *storage.Table, storage.Range) iter.Seq2[*storage.Row, error] {
 				return func(yield func(*storage.Row, error) bool) {
 					_ = yield(nil, storage.ErrStale) && yield(b.stored("1"), nil)
 				}
@@ -494,30 +389,32 @@ func TestCheckedFindsEngines(t *testing.T) {
 			return nil
 		}, "goes on after an error"},
 		"row and error": {func(ctx context.Context, b *bench) error {
-			b.rows = func(storage.Range) iter.Seq2[*storage.Row, error] {
+			b.OnRange = func(context.Context, *storage.Table, storage.Range) iter.Seq2[*storage.Row, error] {
 				return func(yield func(*storage.Row, error) bool) { yield(b.stored("1"), storage.ErrStale) }
 			}
 			return b.all(items)
 		}, "a row and an error"},
 		"sample out of order": {func(ctx context.Context, b *bench) error {
-			b.sample = func() ([]storage.Position, error) {
+			b.OnSample = func(context.Context, *storage.Table, storage.IndexID, time.Time) ([]storage.Position, error) {
 				return []storage.Position{b.stored("2").Position(), b.stored("1").Position()}, nil
 			}
 			_, err := b.c.Sample(ctx, b.t, 0, now)
 			return err
 		}, "Sample: positions 0 and 1 are not in order"},
 		"sample too large": {func(ctx context.Context, b *bench) error {
-			b.sample = func() ([]storage.Position, error) { return make([]storage.Position, 4097), nil }
+			b.OnSample = func(context.Context, *storage.Table, storage.IndexID, time.Time) ([]storage.Position, error) {
+				return make([]storage.Position, 4097), nil
+			}
 			_, err := b.c.Sample(ctx, b.t, 0, now)
 			return err
 		}, "Sample: 4097 positions"},
 		"incomplete work": {func(ctx context.Context, b *bench) error {
-			b.pending = func() ([]storage.Work, error) { return []storage.Work{{}}, nil }
+			b.OnPending = func(context.Context, time.Time) ([]storage.Work, error) { return []storage.Work{{}}, nil }
 			_, err := b.c.Pending(ctx, now)
 			return err
 		}, "Pending: incomplete work"},
 		"progress beyond": {func(ctx context.Context, b *bench) error {
-			b.step = func() (storage.Progress, error) { return storage.Progress{Done: 2, Total: 1}, nil }
+			b.OnClaim = func(context.Context, storage.Work) (storage.Lease, error) { return farLease{}, nil }
 			l, err := b.c.Claim(ctx, storage.Work{Kind: storage.Statistics, Table: b.t.ID, Account: "0", Name: "t"})
 			if err != nil {
 				return err

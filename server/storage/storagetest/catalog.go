@@ -165,6 +165,9 @@ func checkList(e *env) {
 			page, more, err = e.e.Tables(e.ctx, account, after, limit)
 			e.ok(err)
 			got = append(got, page...)
+			if len(got) > endless {
+				e.Fatalf("listing in pages of %d does not end", limit)
+			}
 			if more {
 				after = page[len(page)-1]
 			}

@@ -124,6 +124,9 @@ func samePositions(a, b []storage.Position) bool {
 	return slices.EqualFunc(a, b, func(a, b storage.Position) bool { return a.Compare(b) == 0 })
 }
 
+// endless is more rows than any check writes.
+const endless = 10_000
+
 // pages reads r in pages of n rows.
 func (e *env) pages(t *storage.Table, r storage.Range, n int) []storage.Position {
 	e.Helper()
@@ -137,6 +140,9 @@ func (e *env) pages(t *storage.Table, r storage.Range, n int) []storage.Position
 		}
 		if len(rows) < n {
 			return all
+		}
+		if len(all) > endless {
+			e.Fatalf("reading in pages of %d does not end", n)
 		}
 		last := rows[n-1].Position()
 		r.After = &last

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package storagetest
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// recorder is a testing.TB that takes failures down instead of failing.
+type recorder struct {
+	testing.TB
+
+	mu       sync.Mutex
+	failures []string
+	cleanups []func()
+}
+
+func (r *recorder) note(s string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures = append(r.failures, s)
+}
+
+func (r *recorder) Helper()                   {}
+func (r *recorder) Log(...any)                {}
+func (r *recorder) Logf(string, ...any)       {}
+func (r *recorder) Context() context.Context  { return context.Background() }
+func (r *recorder) Error(args ...any)         { r.note(fmt.Sprint(args...)) }
+func (r *recorder) Errorf(f string, a ...any) { r.note(fmt.Sprintf(f, a...)) }
+func (r *recorder) Cleanup(f func())          { r.cleanups = append(r.cleanups, f) }
+
+func (r *recorder) Fatal(args ...any) {
+	r.note(fmt.Sprint(args...))
+	runtime.Goexit()
+}
+
+func (r *recorder) Fatalf(f string, a ...any) {
+	r.note(fmt.Sprintf(f, a...))
+	runtime.Goexit()
+}
+
+// record runs a check to its end and returns its failures.
+func record(t testing.TB, c check, h Harness) []string {
+	t.Helper()
+	r := &recorder{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { // the last in, the first out
+			for _, f := range slices.Backward(r.cleanups) {
+				f()
+			}
+		}()
+		c.do(r, h)
+	}()
+	<-done
+	return r.failures
+}
