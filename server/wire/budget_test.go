@@ -399,13 +399,13 @@ func TestPagesUnderPressure(t *testing.T) {
 	row := strings.Repeat("r", 64<<10)
 	ops := probes()
 	ops[target+"Rows"] = paged(op(func(_ context.Context, _ auth.Identity, _ *probeInput, out *api.Body) error {
-		for n := 0; n < 16<<20 && (out.Room(len(row)) || n == 0); n += len(row) {
+		for n := 0; n < 4<<20 && (out.Room(len(row)) || n == 0); n += len(row) {
 			out.Raw(row)
 		}
 		return nil
 	}))
 	e := start(t, ops, Options{Budget: MinBudget, Wait: time.Minute})
-	const clients, each = 40, 3
+	const clients, each = 40, 2
 	var wg sync.WaitGroup
 	for range clients {
 		wg.Go(func() {
