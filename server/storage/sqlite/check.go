@@ -27,7 +27,7 @@ func (db *DB) Check(ctx context.Context) error {
 		return err
 	}
 	defer db.life.leave()
-	s, err := db.openReader()
+	s, err := db.openReader(true)
 	if err != nil {
 		return public(err)
 	}

@@ -193,16 +193,26 @@ func (db *DB) configure(c *conn, cache int64) error {
 	return c.exec(fmt.Sprintf(pragmas, walLimit, cache>>10, db.o.Mmap, db.o.Synchronous))
 }
 
-func (db *DB) openReader() (*session, error) {
+// extraCache is the cache of a session that the pool opened because iterators
+// hold the others: there may be as many as there are requests.
+const extraCache = 256 << 10
+
+func (db *DB) openReader(extra bool) (*session, error) {
+	cache := db.o.CacheBytes / 4
+	if extra {
+		cache = min(cache, extraCache)
+	}
 	c, err := openConn(db.path)
 	if err != nil {
 		return nil, err
 	}
-	if err := db.configure(c, db.o.CacheBytes/4); err != nil {
+	if err := db.configure(c, cache); err != nil {
 		_ = c.close()
 		return nil, err
 	}
-	return newSession(c), nil
+	s := newSession(c)
+	s.extra = extra
+	return s, nil
 }
 
 // Ping implements storage.Lifecycle.

@@ -302,6 +302,9 @@ func TestReadsWithinReads(t *testing.T) {
 	}
 	nest(0)
 	assertIdle(t, db)
+	if n := len(db.pool.idle); n > 2 || n != db.pool.total {
+		t.Errorf("%d sessions are kept, %d counted", n, db.pool.total)
+	}
 }
 
 // TestLargeRowsEndChunks: memory read ahead is bounded by bytes, and by the

@@ -13,6 +13,7 @@ import (
 // session is a connection with the statements it has prepared.
 type session struct {
 	c      *conn
+	extra  bool // beyond the size of the pool: has a small cache, goes first
 	stmts  map[string]*stmt
 	ranges map[variant]*stmt
 }
@@ -102,14 +103,15 @@ func (c *conn) each(ctx context.Context, sql string, f func(*stmt) error) error 
 // one, and a caller may read while it reads.
 type pool struct {
 	slots chan struct{}
-	open  func() (*session, error)
+	open  func(extra bool) (*session, error)
 
 	mu     sync.Mutex
 	idle   []*session
+	total  int // idle and lent
 	closed bool
 }
 
-func newPool(size int, open func() (*session, error)) *pool {
+func newPool(size int, open func(extra bool) (*session, error)) *pool {
 	return &pool{slots: make(chan struct{}, size), open: open}
 }
 
@@ -133,9 +135,14 @@ func (p *pool) acquire(ctx context.Context) (*session, error) {
 		p.mu.Unlock()
 		return s, nil
 	}
+	p.total++
+	extra := p.total > cap(p.slots)
 	p.mu.Unlock()
-	s, err := p.open()
+	s, err := p.open(extra)
 	if err != nil {
+		p.mu.Lock()
+		p.total--
+		p.mu.Unlock()
 		<-p.slots
 	}
 	return s, err
@@ -159,8 +166,10 @@ func (p *pool) put(s *session, err error) {
 	}
 	keep := !errors.As(err, &broken)
 	p.mu.Lock()
-	if keep = keep && !p.closed && len(p.idle) < 2*cap(p.slots); keep {
+	if keep = keep && !p.closed && (!s.extra || len(p.idle) < cap(p.slots)); keep {
 		p.idle = append(p.idle, s)
+	} else {
+		p.total--
 	}
 	p.mu.Unlock()
 	if !keep {
