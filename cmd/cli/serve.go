@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -45,6 +47,7 @@ func (a *App) serve(cmd *cobra.Command, _ []string) error {
 	}
 	log := a.logger(v)
 	ctx := cmd.Context()
+	limitMemory(v.bytes("server.memory_budget"))
 	db, err := openStorage(ctx, v, log)
 	if err != nil {
 		return err
@@ -78,6 +81,18 @@ func (a *App) serveOn(ctx context.Context, v values, addr string, open bool, log
 	}
 	log.Info("serving", "addr", l.Addr().String(), "storage", v.text("storage.url"), "version", a.Build.describe())
 	return server.New(o).Serve(ctx, l)
+}
+
+// aboveBudget is what the process needs beside bodies: caches and requests at
+// work.
+const aboveBudget = 96 << 20
+
+// limitMemory makes the collector work harder rather than let garbage double
+// what the budget allows. GOMEMLIMIT, where set, is the operator's own word.
+func limitMemory(budget int64) {
+	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
+		debug.SetMemoryLimit(budget + aboveBudget)
+	}
 }
 
 // listenAddr is the address to serve on; open says that it was asked for by
