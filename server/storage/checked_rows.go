@@ -312,7 +312,7 @@ func (c *checked) Range(ctx context.Context, t *Table, r Range) iter.Seq2[*Row, 
 
 func (c *checked) iterate(ctx context.Context, t *Table, r Range, yield func(*Row, error) bool) {
 	const call = "Range"
-	var last *Position
+	var last *Position // of the row before, in buffers of its own
 	failed := false
 	for row, err := range c.next.Range(ctx, t, r) {
 		if failed {
@@ -332,9 +332,14 @@ func (c *checked) iterate(ctx context.Context, t *Table, r Range, yield func(*Ro
 		if problem := r.problem(t, row, last); problem != "" {
 			c.breach(call, "row %x: %s", row.Key, problem)
 		}
-		row = row.Clone()
-		pos := row.Clone().Position()
-		last = &pos
+		if last == nil {
+			last = new(Position)
+		}
+		last.P, last.S = append(last.P[:0], row.P...), append(last.S[:0], row.S...)
+		last.PK, last.SK = append(last.PK[:0], row.Key.PK...), append(last.SK[:0], row.Key.SK...)
+		if c.o.Poison {
+			row = row.Clone() // the engine's own bytes stay what they are
+		}
 		more := yield(row, nil)
 		if c.o.Poison {
 			poison(row)

@@ -21,7 +21,8 @@ func Derive(t *Table, it ddb.Item) (*Next, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Next{Item: ddb.AppendItem(nil, it), Size: it.Size()}
+	size := it.Size()
+	n := &Next{Item: ddb.AppendItem(make([]byte, 0, size+size/4+12*len(it)+2), it), Size: size}
 	if it.HasLongNumber() {
 		n.Flags |= FlagLongNumber
 	}
@@ -61,7 +62,8 @@ func (ix *Index) entryKey(it ddb.Item, k Key) (p, s []byte, bad []BadKey, ok boo
 // values collects the key attributes of one role. It adds what is wrong with
 // them to bad; whole tells that none is missing.
 func (ix *Index) values(it ddb.Item, attrs []KeyAttr, limit int, tooLong BadKeyReason, bad *[]BadKey) (vals []ddb.Value, whole bool) {
-	size, present := 0, make([]KeyAttr, 0, len(attrs))
+	size := 0
+	vals = make([]ddb.Value, 0, len(attrs))
 	for _, a := range attrs {
 		v, found := it[a.Name]
 		switch {
@@ -75,10 +77,14 @@ func (ix *Index) values(it ddb.Item, attrs []KeyAttr, limit int, tooLong BadKeyR
 			continue
 		}
 		size += v.Size()
-		vals, present = append(vals, v), append(present, a)
+		vals = append(vals, v)
 	}
 	if size > limit { // whichever of them a write changed is to blame
-		*bad = append(*bad, ix.all(present, tooLong)...)
+		for _, a := range attrs {
+			if v := it[a.Name]; v.Kind() == a.Kind && v.Size() > 0 {
+				*bad = append(*bad, BadKey{ix, a, tooLong})
+			}
+		}
 	}
 	return vals, len(vals) == len(attrs)
 }

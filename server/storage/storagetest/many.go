@@ -314,6 +314,12 @@ func checkToken(e *env) {
 	}
 	e.ok(all(refused)) // a request that was not carried out uses no token up
 	e.holds(t, with(it, "n", 5))
+
+	e.drop(t) // a request that was carried out stays so, whatever became of its table
+	e.fails(all(refused), storage.ErrReplayed)
+	unused := refused
+	unused.Token = "unused"
+	e.fails(all(unused), storage.ErrTableNotFound)
 }
 
 func checkTokenAtOnce(e *env) {
