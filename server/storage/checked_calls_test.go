@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -15,14 +16,31 @@ import (
 	"github.com/extenddb/extenddb/server/storage"
 )
 
+// mistake is an invalid call.
+type mistake func(ctx context.Context, b *bench) error
+
 // TestCheckedRefusesCallers: an invalid call does not reach the engine.
 func TestCheckedRefusesCallers(t *testing.T) {
 	t.Parallel()
-	token := func(b *bench, token storage.Token) error {
-		_, err := b.c.WriteAll(context.Background(), []storage.Write{b.put("1")}, &token)
-		return err
+	all := catalogMistakes()
+	maps.Copy(all, writeMistakes())
+	maps.Copy(all, readMistakes())
+	for name, do := range all {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			if err := do(t.Context(), b); !errors.Is(err, storage.ErrInvalid) {
+				t.Errorf("error %v", err)
+			}
+			if len(b.told) != 1 || !strings.Contains(b.told[0], "invalid call") {
+				t.Errorf("reported %q", b.told)
+			}
+		})
 	}
-	for name, do := range map[string]func(ctx context.Context, b *bench) error{
+}
+
+func catalogMistakes() map[string]mistake {
+	return map[string]mistake{
 		"create without account": func(ctx context.Context, b *bench) error {
 			_, err := b.c.CreateTable(ctx, "", definition(), now)
 			return err
@@ -63,6 +81,15 @@ func TestCheckedRefusesCallers(t *testing.T) {
 			_, err := b.c.DropTable(ctx, "0", "t", nil)
 			return err
 		},
+	}
+}
+
+func writeMistakes() map[string]mistake {
+	token := func(b *bench, token storage.Token) error {
+		_, err := b.c.WriteAll(context.Background(), []storage.Write{b.put("1")}, &token)
+		return err
+	}
+	return map[string]mistake{
 		"write without table": func(ctx context.Context, b *bench) error {
 			_, err := b.c.Write(ctx, storage.Write{Key: b.key("1"), Decide: b.put("1").Decide})
 			return err
@@ -99,6 +126,11 @@ func TestCheckedRefusesCallers(t *testing.T) {
 		"token without account": func(_ context.Context, b *bench) error { return token(b, storage.Token{Token: "x", Now: now}) },
 		"token without name":    func(_ context.Context, b *bench) error { return token(b, storage.Token{Account: "0", Now: now}) },
 		"token without instant": func(_ context.Context, b *bench) error { return token(b, storage.Token{Account: "0", Token: "x"}) },
+	}
+}
+
+func readMistakes() map[string]mistake {
+	return map[string]mistake{
 		"get without table": func(ctx context.Context, b *bench) error {
 			_, err := b.c.Get(ctx, nil, b.key("1"))
 			return err
@@ -143,17 +175,6 @@ func TestCheckedRefusesCallers(t *testing.T) {
 			_, err = l.Step(ctx, now)
 			return err
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			if err := do(t.Context(), b); !errors.Is(err, storage.ErrInvalid) {
-				t.Errorf("error %v", err)
-			}
-			if len(b.told) != 1 || !strings.Contains(b.told[0], "invalid call") {
-				t.Errorf("reported %q", b.told)
-			}
-		})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -119,14 +120,41 @@ func (b *bench) yields(rows ...*storage.Row) {
 
 var errStrange = errors.New("strange")
 
+// items is a range over all of the table.
+func items() storage.Range { return storage.Range{Want: storage.Items} }
+
+// breach is something an engine does against the contract.
+type breach struct {
+	do   func(ctx context.Context, b *bench) error
+	want string // in the report
+}
+
 // TestCheckedFindsEngines: an engine that breaks the contract is told of.
 func TestCheckedFindsEngines(t *testing.T) {
 	t.Parallel()
-	items := storage.Range{Want: storage.Items}
-	for name, c := range map[string]struct {
-		do   func(ctx context.Context, b *bench) error
-		want string // in the report
-	}{
+	all := map[string]breach{}
+	for _, theme := range []map[string]breach{
+		catalogBreaches(), decideBreaches(), resultBreaches(), getBreaches(), rangeBreaches(), workBreaches(),
+	} {
+		maps.Copy(all, theme)
+	}
+	for name, c := range all {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			err := c.do(t.Context(), b)
+			if errors.Is(err, errStrange) || errors.Is(err, storage.ErrTooManyTables) || errors.Is(err, context.Canceled) {
+				t.Errorf("unlisted error gets out: %v", err)
+			}
+			if !slices.ContainsFunc(b.told, func(s string) bool { return strings.Contains(s, c.want) }) {
+				t.Errorf("reported %q, want %q", b.told, c.want)
+			}
+		})
+	}
+}
+
+func catalogBreaches() map[string]breach {
+	return map[string]breach{
 		"unlisted error": {func(ctx context.Context, b *bench) error {
 			b.OnPing = func(context.Context) error { return errStrange }
 			return b.c.Ping(ctx)
@@ -209,6 +237,11 @@ func TestCheckedFindsEngines(t *testing.T) {
 			_, err := b.c.DropTable(ctx, "0", "t", func(*storage.Table) error { return nil })
 			return err
 		}, "DropTable: table is ACTIVE"},
+	}
+}
+
+func decideBreaches() map[string]breach {
+	return map[string]breach{
 		"decide twice at once": {func(ctx context.Context, b *bench) error {
 			inside := b.put("1")
 			var again func(*storage.Table, *storage.Row) (*storage.Next, error)
@@ -268,6 +301,11 @@ func TestCheckedFindsEngines(t *testing.T) {
 			_, err := b.c.Write(ctx, b.put("1"))
 			return err
 		}, "result without its table"},
+	}
+}
+
+func resultBreaches() map[string]breach {
+	return map[string]breach{
 		"too few results": {func(ctx context.Context, b *bench) error {
 			b.OnWriteEach = func(context.Context, []storage.Write) []storage.Result { return nil }
 			b.c.WriteEach(ctx, []storage.Write{b.put("1")})
@@ -306,6 +344,11 @@ func TestCheckedFindsEngines(t *testing.T) {
 			_, err := b.c.WriteAll(ctx, []storage.Write{b.put("1")}, nil)
 			return err
 		}, "WriteAll: unlisted error: strange"},
+	}
+}
+
+func getBreaches() map[string]breach {
+	return map[string]breach{
 		"get another row": {func(ctx context.Context, b *bench) error {
 			b.OnGet = func(context.Context, *storage.Table, storage.Key) (*storage.Row, error) { return b.stored("2"), nil }
 			_, err := b.c.Get(ctx, b.t, b.key("1"))
@@ -332,11 +375,11 @@ func TestCheckedFindsEngines(t *testing.T) {
 		}, "GetAll: 2 rows of 2 keys"},
 		"out of order": {func(ctx context.Context, b *bench) error {
 			b.yields(b.stored("2"), b.stored("1"))
-			return b.all(items)
+			return b.all(items())
 		}, "out of order"},
 		"twice": {func(ctx context.Context, b *bench) error {
 			b.yields(b.stored("2"), b.stored("2"))
-			return b.all(items)
+			return b.all(items())
 		}, "out of order"},
 		"reverse ignored": {func(ctx context.Context, b *bench) error {
 			b.yields(b.stored("1"), b.stored("2"))
@@ -347,6 +390,11 @@ func TestCheckedFindsEngines(t *testing.T) {
 			pos := b.stored("1").Position()
 			return b.all(storage.Range{Want: storage.Items, After: &pos})
 		}, "out of order"},
+	}
+}
+
+func rangeBreaches() map[string]breach {
+	return map[string]breach{
 		"out of bounds": {func(ctx context.Context, b *bench) error {
 			b.yields(b.stored("1"))
 			return b.all(storage.Range{Want: storage.Items, P: b.key("1").PK, From: []byte("2")})
@@ -360,7 +408,7 @@ func TestCheckedFindsEngines(t *testing.T) {
 			r := b.stored("1")
 			r.Item = nil
 			b.yields(r)
-			return b.all(items)
+			return b.all(items())
 		}, "no item"},
 		"no size": {func(ctx context.Context, b *bench) error {
 			r := b.stored("1")
@@ -372,7 +420,7 @@ func TestCheckedFindsEngines(t *testing.T) {
 			r := b.stored("1")
 			r.Ver = 0
 			b.yields(r)
-			return b.all(items)
+			return b.all(items())
 		}, "incomplete"},
 		"no index position": {func(ctx context.Context, b *bench) error {
 			b.yields(b.stored("1"))
@@ -384,7 +432,7 @@ func TestCheckedFindsEngines(t *testing.T) {
 					_ = yield(nil, storage.ErrStale) && yield(b.stored("1"), nil)
 				}
 			}
-			for range b.c.Range(ctx, b.t, items) {
+			for range b.c.Range(ctx, b.t, items()) {
 			}
 			return nil
 		}, "goes on after an error"},
@@ -392,8 +440,13 @@ func TestCheckedFindsEngines(t *testing.T) {
 			b.OnRange = func(context.Context, *storage.Table, storage.Range) iter.Seq2[*storage.Row, error] {
 				return func(yield func(*storage.Row, error) bool) { yield(b.stored("1"), storage.ErrStale) }
 			}
-			return b.all(items)
+			return b.all(items())
 		}, "a row and an error"},
+	}
+}
+
+func workBreaches() map[string]breach {
+	return map[string]breach{
 		"sample out of order": {func(ctx context.Context, b *bench) error {
 			b.OnSample = func(context.Context, *storage.Table, storage.IndexID, time.Time) ([]storage.Position, error) {
 				return []storage.Position{b.stored("2").Position(), b.stored("1").Position()}, nil
@@ -422,17 +475,5 @@ func TestCheckedFindsEngines(t *testing.T) {
 			_, err = l.Step(ctx, now)
 			return errors.Join(err, l.Release())
 		}, "Step: progress"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			err := c.do(t.Context(), b)
-			if errors.Is(err, errStrange) || errors.Is(err, storage.ErrTooManyTables) || errors.Is(err, context.Canceled) {
-				t.Errorf("unlisted error gets out: %v", err)
-			}
-			if !slices.ContainsFunc(b.told, func(s string) bool { return strings.Contains(s, c.want) }) {
-				t.Errorf("reported %q, want %q", b.told, c.want)
-			}
-		})
 	}
 }
