@@ -212,12 +212,13 @@ func (k *tracker) dirty() bool {
 	return false
 }
 
-// save writes what is only in memory.
-func (k *tracker) save(s *session) error {
+// save writes what is only in memory of the tables of c: a read may have asked
+// for a sample just as its table went.
+func (k *tracker) save(s *session, c *catalog) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for id, t := range k.tables {
-		if !t.dirty {
+		if !t.dirty || c.byID[id] == nil {
 			continue
 		}
 		at := int64(0)

@@ -305,7 +305,7 @@ func (w *writer) seal() error {
 	if err := w.begin(); err != nil {
 		return err
 	}
-	err := errors.Join(w.db.stats.save(w.s), w.s.run(sqlSetVer, w.ver), w.s.run(sqlSetClean, int64(1)))
+	err := errors.Join(w.db.stats.save(w.s, w.db.cat.Load()), w.s.run(sqlSetVer, w.ver), w.s.run(sqlSetClean, int64(1)))
 	if err == nil {
 		err = w.s.run("COMMIT")
 	}
