@@ -34,6 +34,7 @@ const (
 	off                       // only for Memory
 )
 
+// String is the value of the pragma: "FULL".
 func (s Synchronous) String() string { return [...]string{"FULL", "NORMAL", "OFF"}[s] }
 
 // Options say how to open a database.
@@ -42,7 +43,7 @@ type Options struct {
 	Synchronous Synchronous
 	Readers     int   // reads at a time; 0: two per CPU, 4 to 8
 	Batch       int   // requests that may share a transaction; 0: 256. 1 is for measuring what sharing saves
-	CacheBytes  int64 // page cache of the writer; a reader has a quarter; 0: 16 MiB
+	CacheBytes  int64 // page cache of the writer; a reader has a quarter; 0: 32 MiB
 	// Mmap is how much of the file is mapped, in bytes; 0 none. It saves a
 	// third of a read's CPU, but an I/O error then kills the process.
 	Mmap        int64
@@ -70,7 +71,7 @@ func (o *Options) setDefaults() {
 		o.Batch = batchRequests
 	}
 	if o.CacheBytes == 0 {
-		o.CacheBytes = 16 << 20
+		o.CacheBytes = 32 << 20
 	}
 	if o.MaxTables == 0 {
 		o.MaxTables = 2500

@@ -258,9 +258,9 @@ func TestSettings(t *testing.T) {
 		sync, mmap     int64
 		cacheW, cacheR int64
 	}{
-		{Options{}, 2, 0, 16 << 10, 4 << 10},
-		{Options{Synchronous: Normal, Mmap: 8 << 20, CacheBytes: 32 << 20}, 1, 8 << 20, 32 << 10, 8 << 10},
-		{Options{Path: Memory, Synchronous: Full}, 0, 0, 16 << 10, 4 << 10},
+		{Options{}, 2, 0, 32 << 10, 8 << 10},
+		{Options{Synchronous: Normal, Mmap: 8 << 20, CacheBytes: 64 << 20}, 1, 8 << 20, 64 << 10, 16 << 10},
+		{Options{Path: Memory, Synchronous: Full}, 0, 0, 32 << 10, 8 << 10},
 	} {
 		if c.o.Path == "" {
 			c.o.Path = filepath.Join(t.TempDir(), "a.db")
