@@ -83,7 +83,13 @@ func runBench(args []string) error {
 	if *quick {
 		o = short()
 	}
-	o.dir, o.profile, o.binary = *dir, *profile, *binary
+	o.dir, o.profile = *dir, *profile
+	if *binary != "" {
+		var err error
+		if o.binary, err = filepath.Abs(*binary); err != nil { // it is started in another directory
+			return err
+		}
+	}
 	if *only != "" {
 		o.operations = slices.DeleteFunc(o.operations, func(op operation) bool { return op.name != *only })
 		if len(o.operations) == 0 {
