@@ -60,7 +60,7 @@ func (w *writer) writeBack(batch []*request, failed error) {
 	}
 	if (err != nil) != l.failing {
 		if l.failing = err != nil; l.failing {
-			w.db.o.Log.Error("write-ahead log cannot be written back", "error", err, "path", w.db.path)
+			w.db.o.Log.Error("write-ahead log cannot be written back", "err", err, "path", w.db.path)
 		}
 	}
 	switch {

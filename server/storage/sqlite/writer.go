@@ -264,7 +264,7 @@ func (w *writer) begin() error {
 func (w *writer) rollback() error {
 	err := rollback(w.s.c)
 	if err != nil {
-		w.db.o.Log.Error("rollback failed, reopening the database", "error", err)
+		w.db.o.Log.Error("rollback failed, reopening the database", "err", err)
 		w.closeConn()
 	}
 	return err
