@@ -83,10 +83,13 @@ func runBench(args []string) error {
 	if *quick {
 		o = short()
 	}
-	o.dir, o.profile = *dir, *profile
-	if *binary != "" {
+	// Servers run in the directories of their databases.
+	for to, from := range map[*string]string{&o.dir: *dir, &o.profile: *profile, &o.binary: *binary} {
+		if from == "" {
+			continue
+		}
 		var err error
-		if o.binary, err = filepath.Abs(*binary); err != nil { // it is started in another directory
+		if *to, err = filepath.Abs(from); err != nil {
 			return err
 		}
 	}
