@@ -121,6 +121,16 @@ func ScanValue(s *Scanner) (v Value, bad *ValueError, err error) {
 	return v, p.bad, err
 }
 
+// What reading takes of memory, in bytes, for Scanner.Take: the standard
+// library's maps, and slices that grew. It need not be exact.
+const (
+	CostString  = 16  // beside the text
+	CostEntry   = 128 // one more entry of a map to a Value or something of that size
+	CostMap     = 528 // a map with room for eight
+	costElement = 96  // of a list: in the scratch and in the list
+	costMember  = 48  // of a set
+)
+
 type parser struct {
 	s       *Scanner
 	bad     *ValueError
@@ -129,6 +139,14 @@ type parser struct {
 	// Scratch, so that lists and sets are allocated once, at their length.
 	elems   []Value  // of the open lists, the innermost last
 	members []string // of the set being read, as sent
+}
+
+// take counts memory, as long as what is read is kept.
+func (p *parser) take(n int) error {
+	if p.bad != nil {
+		return nil
+	}
+	return p.s.Take(n)
 }
 
 // fault keeps the first fault. Only among these three the order is another: an
@@ -183,12 +201,17 @@ func (p *parser) item(level int) (Item, error) {
 	}
 	p.s.pos++ // the brace just seen
 	it := Item{}
+	cost := CostMap
 	for first := true; ; first = false {
 		key, ok, err := p.s.NextKey(first)
 		if err != nil || !ok {
 			return it, err
 		}
 		p.checkName(key, level)
+		if err := p.take(cost + CostString + len(key)); err != nil {
+			return nil, err
+		}
+		cost = CostEntry
 		v, err := p.value(level)
 		if err != nil {
 			return nil, err
@@ -288,6 +311,9 @@ func (p *parser) number() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := p.take(CostString + len(text)); err != nil {
+		return "", err
+	}
 	s := string(text)
 	n, err := ParseNumber(s)
 	if err != nil {
@@ -298,7 +324,7 @@ func (p *parser) number() (string, error) {
 	}
 	var buf [maxPlain]byte
 	if plain := n.AppendPlain(buf[:0]); string(plain) != s {
-		return string(plain), nil
+		return string(plain), p.take(2 * len(plain)) // the canonical text has it again
 	}
 	return s, nil
 }
@@ -332,6 +358,9 @@ func (p *parser) list(level int) (Value, error) {
 		if !ok {
 			break
 		}
+		if err := p.take(costElement); err != nil {
+			return Value{}, err
+		}
 		v, err := p.value(level)
 		if err != nil {
 			return Value{}, err
@@ -357,6 +386,9 @@ func (p *parser) set(kind Kind) (Value, error) {
 		}
 		if !ok {
 			break
+		}
+		if err := p.take(costMember); err != nil {
+			return Value{}, err
 		}
 		var m string
 		switch kind {

@@ -3,6 +3,7 @@
 package ddb
 
 import (
+	"errors"
 	"runtime"
 	"strings"
 	"testing"
@@ -57,7 +58,51 @@ func TestHostileInputs(t *testing.T) {
 		if limit := uint64(maxGrowth * len(in)); grown > limit {
 			t.Errorf("%s: %d bytes of input allocate %d, %d times as much", name, len(in), grown, grown/uint64(len(in)))
 		}
-		t.Logf("%-20s %4.1f bytes a byte", name, float64(grown)/float64(len(in)))
+		held, taken := kept(body)
+		if held > taken+1<<16 {
+			t.Errorf("%s: %d bytes are kept, %d were counted", name, held, taken)
+		}
+		t.Logf("%-20s %4.1f bytes a byte, %4.1f of them kept, %4.1f counted", name,
+			float64(grown)/float64(len(in)), float64(held)/float64(len(in)), float64(taken)/float64(len(in)))
+	}
+}
+
+// kept returns how much memory what is read of body keeps, and how much was
+// counted for it.
+func kept(body []byte) (held, taken int) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	s := NewScanner(body)
+	it, _, _ := ScanItem(s)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(it)
+	return int(after.HeapAlloc) - int(before.HeapAlloc), s.taken
+}
+
+func TestScannerBound(t *testing.T) {
+	t.Parallel()
+	in := []byte(`{"a":{"L":[{"S":"x"},{"N":"1e9"},{"B":"AAAA"},{"SS":["s"]},{"M":{"a":{"M":{"b":{"NULL":true}}}}}]}}`)
+	full := NewScanner(in)
+	if _, bad, err := ScanItem(full); bad != nil || err != nil {
+		t.Fatal(bad, err)
+	}
+	for room := range full.taken {
+		s, asked := NewScanner(in), 0
+		s.Bound(room, func(n int) (int, error) {
+			asked += n
+			return n, nil
+		})
+		if it, bad, err := ScanItem(s); len(it) != 1 || bad != nil || err != nil || room+asked != full.taken {
+			t.Fatalf("with room for %d: %v, %v, %v, asked for %d", room, it, bad, err, asked)
+		}
+		none := errors.New("none")
+		s = NewScanner(in)
+		s.Bound(room, func(int) (int, error) { return 0, none })
+		if _, _, err := ScanItem(s); err != none {
+			t.Fatalf("with room for %d and no more: %v", room, err)
+		}
 	}
 }
 

@@ -13,7 +13,13 @@ import (
 // service's text.
 func (s *Scanner) Text() (string, error) {
 	b, err := s.text()
-	return string(b), err
+	if err == nil {
+		err = s.Take(CostString + len(b))
+	}
+	if err != nil {
+		return "", err
+	}
+	return string(b), nil
 }
 
 func (s *Scanner) text() ([]byte, error) {
@@ -101,6 +107,9 @@ func (s *Scanner) Blob() ([]byte, error) {
 	}
 	if len(text)%4 != 0 {
 		return nil, s.Fail("Base64 encoded length is expected a multiple of 4 bytes but found: " + strconv.Itoa(len(text)))
+	}
+	if err := s.Take(CostString + len(text)); err != nil {
+		return nil, err
 	}
 	out, err := base64.StdEncoding.Strict().AppendDecode(nil, text)
 	if err != nil || bytes.ContainsAny(text, "\r\n") { // line ends, the decoder skips

@@ -4,6 +4,7 @@ package ddb
 
 import (
 	"bytes"
+	"math"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -47,11 +48,32 @@ const (
 type Scanner struct {
 	data []byte
 	pos  int
+
+	taken, room int // bytes of memory; see Bound
+	more        func(int) (int, error)
 }
 
 // NewScanner returns a Scanner over data, which must not change meanwhile:
 // returned byte slices may alias it.
-func NewScanner(data []byte) *Scanner { return &Scanner{data: data} }
+func NewScanner(data []byte) *Scanner { return &Scanner{data: data, room: math.MaxInt} }
+
+// Bound bounds the memory of what is made of the input, which can be forty
+// times as long: room bytes, and then what more grants when asked for at least
+// so many. An error of more ends the reading and is returned as it is.
+func (s *Scanner) Bound(room int, more func(atLeast int) (granted int, err error)) {
+	s.room, s.more = room, more
+}
+
+// Take counts n bytes of memory, roughly, before they are allocated.
+func (s *Scanner) Take(n int) error {
+	s.taken += n
+	if s.taken <= s.room {
+		return nil
+	}
+	granted, err := s.more(s.taken - s.room)
+	s.room += granted
+	return err
+}
 
 // Offset is the number of bytes read so far.
 func (s *Scanner) Offset() int { return s.pos }

@@ -25,18 +25,25 @@ func NewDecoder[T any]() *Decoder[T] { return &Decoder[T]{compiler{}.codec(refle
 // result does not refer to body. The error is a *ddb.SyntaxError with the
 // service's text.
 func (d *Decoder[T]) Decode(body []byte, into *T) error {
-	return decode(body, reflect.ValueOf(into).Elem(), d.read)
+	return decode(ddb.NewScanner(body), reflect.ValueOf(into).Elem(), d.read)
+}
+
+// DecodeBounded is Decode with a bound on the memory of the result; see
+// ddb.Scanner.Bound.
+func (d *Decoder[T]) DecodeBounded(body []byte, into *T, room int, more func(int) (int, error)) error {
+	s := ddb.NewScanner(body)
+	s.Bound(room, more)
+	return decode(s, reflect.ValueOf(into).Elem(), d.read)
 }
 
 // Decode reads body into the zero value that into points at, for where speed
 // does not matter; see Decoder.
 func Decode(body []byte, into any) error {
 	v := reflect.ValueOf(into).Elem()
-	return decode(body, v, compiler{}.codec(v.Type()))
+	return decode(ddb.NewScanner(body), v, compiler{}.codec(v.Type()))
 }
 
-func decode(body []byte, v reflect.Value, read codec) error {
-	s := ddb.NewScanner(body)
+func decode(s *ddb.Scanner, v reflect.Value, read codec) error {
 	t, err := s.Peek()
 	switch {
 	case err != nil:
@@ -161,6 +168,9 @@ func scanList(s *ddb.Scanner, v reflect.Value, elem codec) error {
 			return err
 		}
 		if n < maxKept {
+			if err := s.Take(2 * int(v.Type().Elem().Size())); err != nil { // twice: it grew
+				return err
+			}
 			v.Grow(1)
 			v.SetLen(n + 1)
 		}
@@ -178,11 +188,16 @@ func scanMap(s *ddb.Scanner, v reflect.Value, elem codec, array string) error {
 		return err
 	}
 	v.Set(reflect.MakeMap(v.Type()))
+	cost := ddb.CostMap
 	for first := true; ; first = false {
 		key, ok, err := s.NextKey(first)
 		if err != nil || !ok {
 			return err
 		}
+		if err := s.Take(cost + ddb.CostString + len(key) + int(v.Type().Elem().Size())); err != nil {
+			return err
+		}
+		cost = ddb.CostEntry
 		name := reflect.ValueOf(string(key))
 		e := reflect.New(v.Type().Elem()).Elem()
 		if err := elem(s, e); err != nil {

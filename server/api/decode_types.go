@@ -80,11 +80,16 @@ func scanMapOf[E any](s *ddb.Scanner, v reflect.Value, array string, elem func(*
 	}
 	m := map[string]E{}
 	*v.Addr().Interface().(*map[string]E) = m
+	cost := ddb.CostMap
 	for first := true; ; first = false {
 		key, ok, err := s.NextKey(first)
 		if err != nil || !ok {
 			return err
 		}
+		if err := s.Take(cost + ddb.CostString + len(key)); err != nil {
+			return err
+		}
+		cost = ddb.CostEntry
 		name := string(key)
 		var e E
 		if err := elem(&e); err != nil {
@@ -114,6 +119,9 @@ func (c compiler) pointer(t reflect.Type) codec {
 	}
 	elem := c.codec(t)
 	return func(s *ddb.Scanner, v reflect.Value) error {
+		if err := s.Take(int(t.Size())); err != nil {
+			return err
+		}
 		p := reflect.New(t)
 		v.Set(p)
 		return elem(s, p.Elem())

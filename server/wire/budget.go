@@ -44,6 +44,7 @@ type share struct {
 
 	mu     sync.Mutex
 	size   int64
+	spare  int64        // of size, for those who ask for little
 	free   int64        // negative when forced
 	coming int64        // held by bodies that were given up
 	lines  [2][]*waiter // for little, for much
@@ -61,7 +62,7 @@ type waiter struct {
 // fail at once, is called under the lock, at most once, and before end returns;
 // gone may be read any time; the rest belongs to the lock of the share.
 type intake struct {
-	abort      func()
+	abort      func() // nil when no read is pending
 	gone       atomic.Bool
 	held       int64
 	evicted    chan struct{}
@@ -88,7 +89,7 @@ func (s *share) tryTake(n int64) bool {
 }
 
 func (s *share) takeLocked(in *intake, n int64) bool {
-	if s.free < n || len(s.lines[0]) > 0 || line(n) == 1 && len(s.lines[1]) > 0 {
+	if !s.fitsLocked(n) || len(s.lines[0]) > 0 || line(n) == 1 && len(s.lines[1]) > 0 {
 		return false
 	}
 	s.free -= n
@@ -96,6 +97,14 @@ func (s *share) takeLocked(in *intake, n int64) bool {
 		in.held += n
 	}
 	return true
+}
+
+// fitsLocked reports whether there is room for n bytes.
+func (s *share) fitsLocked(n int64) bool {
+	if line(n) == 1 {
+		n += s.spare
+	}
+	return s.free >= n
 }
 
 // force takes n bytes whether they are there or not: they are in use already.
@@ -123,7 +132,7 @@ func (s *share) grantLocked() {
 	for i := range s.lines {
 		for len(s.lines[i]) > 0 {
 			w := s.lines[i][0]
-			if s.free < w.n {
+			if !s.fitsLocked(w.n) {
 				return
 			}
 			s.free -= w.n
@@ -142,20 +151,35 @@ func (s *share) grantLocked() {
 // begin starts in, with its first n bytes. End it, whatever begin returns.
 func (s *share) begin(ctx context.Context, in *intake, n int64) error {
 	s.mu.Lock()
-	in.gone.Store(false)
-	in.held, in.evicted, in.prev, in.next = 0, nil, s.newest, nil
-	if s.newest != nil {
-		s.newest.next = in
-	} else {
-		s.oldest = in
-	}
-	s.newest = in
+	s.linkLocked(in, 0)
+	in.evicted = nil
 	ok := s.takeLocked(in, n)
 	s.mu.Unlock()
 	if ok {
 		return nil
 	}
 	return s.wait(ctx, in, n)
+}
+
+// park makes a complete body that holds bytes one that may be given up, for as
+// long as it waits for something else; end ends that.
+func (s *share) park(in *intake, held int64) (evicted <-chan struct{}) {
+	in.evicted = make(chan struct{})
+	s.mu.Lock()
+	s.linkLocked(in, held)
+	s.mu.Unlock()
+	return in.evicted
+}
+
+func (s *share) linkLocked(in *intake, held int64) {
+	in.gone.Store(false)
+	in.held, in.prev, in.next = held, s.newest, nil
+	if s.newest != nil {
+		s.newest.next = in
+	} else {
+		s.oldest = in
+	}
+	s.newest = in
 }
 
 // take takes n bytes, waiting in line for them. in is nil when no body is read.
@@ -242,7 +266,7 @@ func (s *share) makeRoom(w *waiter) {
 		if need > 0 || len(s.lines[1]) == 0 || s.lines[1][0] != w {
 			return
 		}
-		need = w.n
+		need = w.n + s.spare
 	}
 	for in := s.oldest; in != nil && s.free+s.coming < need; {
 		next := in.next
@@ -257,7 +281,9 @@ func (s *share) makeRoom(w *waiter) {
 func (s *share) evictLocked(in *intake) {
 	s.unlinkLocked(in)
 	s.coming += in.held
-	in.abort()
+	if in.abort != nil {
+		in.abort()
+	}
 	if in.evicted != nil {
 		close(in.evicted)
 	}

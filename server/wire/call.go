@@ -44,6 +44,10 @@ type call struct {
 	progress progress
 	body     []byte
 	held     int64 // bytes of the requests' share
+	parse    int64 // more of them, for what the body was read into
+	vast     bool  // holds Handler.vast
+
+	parseRoom func(int) (int, error) // is moreParse
 
 	out     api.Body
 	room    int64 // bytes out may have
@@ -60,7 +64,7 @@ type call struct {
 
 func newCall(h *Handler) *call {
 	c := &call{h: h, body: make([]byte, 0, firstRead)}
-	c.out.Grow, c.in.abort = c.grow, c.abort
+	c.out.Grow, c.in.abort, c.parseRoom = c.grow, c.abort, c.moreParse
 	return c
 }
 

@@ -85,7 +85,8 @@ type Handler struct {
 	// ever waits for somebody who waits.
 	requests, responses *share
 
-	calls    sync.Pool // of *call
+	calls    sync.Pool     // of *call
+	vast     chan struct{} // holds the one request that is larger in memory than there is room
 	zips     chan struct{}
 	gzips    sync.Pool // of *gzip.Writer
 	draining atomic.Bool
@@ -100,8 +101,10 @@ func newHandler(ops map[string]operation, o Options) *Handler {
 		o: o, ops: ops,
 		requests:  newShare(o.Budget/2, o.Clock, o.Patience, o.Wait),
 		responses: newShare(o.Budget/2, o.Clock, o.Patience, o.Wait),
+		vast:      make(chan struct{}, 1),
 		zips:      make(chan struct{}, maxZips),
 	}
+	h.requests.spare = h.o.Budget / 16 // so that clients with small requests need not wait until large ones are done
 	h.calls.New = func() any { return newCall(h) }
 	return h
 }
@@ -192,7 +195,9 @@ func (h *Handler) post(c *call) {
 			return
 		}
 	}
-	if err := h.run(c, op); err != nil {
+	err := h.run(c, op)
+	c.parsed()
+	if err != nil {
 		fault := engine.Fault(err)
 		if fault.Status >= http.StatusInternalServerError {
 			h.logFault(c, name, err)

@@ -4,6 +4,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 
 	"github.com/extenddb/extenddb/server/api"
 	"github.com/extenddb/extenddb/server/auth"
@@ -52,7 +53,10 @@ func opWith[T any](f func(context.Context, auth.Identity, *T, *api.Body) error, 
 	decoder := api.NewDecoder[T]()
 	return operation{run: func(ctx context.Context, id auth.Identity, c *call) error {
 		in := new(T)
-		if err := decoder.Decode(c.body, in); err != nil {
+		switch err := decoder.DecodeBounded(c.body, in, freeParse, c.parseRoom); {
+		case errors.Is(err, errBusy) || errors.Is(err, errEvicted) || errors.Is(err, context.Canceled):
+			return api.Unavailable()
+		case err != nil:
 			return api.Serialization(err)
 		}
 		if set != nil {
