@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/auth"
@@ -146,6 +147,7 @@ func TestScanPages(t *testing.T) {
 // sample lets the statistics job take its sample.
 func (r *reading) sample() {
 	r.Helper()
+	r.clock.Advance(24 * time.Hour) // due by then
 	work, err := r.store.Pending(r.Context(), r.clock.Now())
 	if err != nil {
 		r.Fatal(err)

@@ -254,7 +254,11 @@ func (r *Runner) step(ctx context.Context, j *job) bool {
 	}
 	// Should the catalog list it again at once, then not in a busy loop.
 	r.retries[j.work] = &retry{at: r.o.Clock.Now().Add(r.o.MinRetry)}
-	r.o.Log.InfoContext(ctx, "job finished", "kind", j.work.Kind.String(), "account", j.work.Account, "table", j.work.Name,
+	level := slog.LevelInfo
+	if j.work.Kind == storage.Statistics { // routine, for every table
+		level = slog.LevelDebug
+	}
+	r.o.Log.Log(ctx, level, "job finished", "kind", j.work.Kind.String(), "account", j.work.Account, "table", j.work.Name,
 		"rows", progress.Done, "took", r.o.Clock.Now().Sub(j.since))
 	return false
 }

@@ -67,7 +67,11 @@ func (db *DB) check(ctx context.Context, s *session) error {
 		return err
 	}
 	var tables []*storage.Table
-	for _, t := range db.cat.Load().byID {
+	for _, e := range db.cat.Load().byID {
+		t, err := e.table()
+		if err != nil {
+			return err
+		}
 		if s.proves(t) == nil { // others are being deleted, or changed just now
 			tables = append(tables, t)
 		}

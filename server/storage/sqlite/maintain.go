@@ -42,9 +42,9 @@ func (db *DB) Pending(ctx context.Context, now time.Time) ([]storage.Work, error
 	}
 	var ws []storage.Work
 	for _, t := range db.cat.Load().byID {
-		w := storage.Work{Kind: storage.TableDrop, Table: t.ID, Account: t.Account, Name: t.Name()}
-		if t.Status != storage.Deleting {
-			if w.Kind = storage.Statistics; !db.stats.due(t.ID, now) {
+		w := storage.Work{Kind: storage.TableDrop, Table: t.id, Account: t.account, Name: t.name}
+		if t.status != storage.Deleting {
+			if w.Kind = storage.Statistics; !db.stats.due(t.id, now) {
 				continue
 			}
 		}
@@ -104,10 +104,10 @@ type lease struct {
 func (l *lease) table() (*storage.Table, error) {
 	t := l.db.cat.Load().byID[l.w.Table]
 	known := l.w.Kind == storage.TableDrop || l.w.Kind == storage.Statistics
-	if !known || t == nil || (t.Status == storage.Deleting) != (l.w.Kind == storage.TableDrop) {
+	if !known || t == nil || (t.status == storage.Deleting) != (l.w.Kind == storage.TableDrop) {
 		return nil, storage.ErrNoWork
 	}
-	return t, nil
+	return t.table()
 }
 
 // Step implements storage.Lease.

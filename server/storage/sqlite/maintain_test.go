@@ -71,7 +71,7 @@ func TestCrashInDrop(t *testing.T) {
 	tab, other := create(t, db, definition("t")), create(t, db, definition("other"))
 	mustPut(t, db, tab, many(rows, 10)...)
 	mustPut(t, db, other, many(20, 10)...)
-	finish(t, db, storage.Statistics, instant())
+	finish(t, db, storage.Statistics, instant().Add(countAfter))
 	if _, err := db.DropTable(t.Context(), acct, "t", func(*storage.Table) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,10 @@ func TestStatisticsAreDue(t *testing.T) {
 		{"never counted", &tracked{}, true},
 		{"just counted", &tracked{at: instant()}, false},
 		{"crashed since", &tracked{at: instant(), unknown: true}, true},
-		{"a few changes", &tracked{at: instant().Add(-time.Hour), changed: 100}, false},
+		{"a few changes", &tracked{at: instant().Add(-time.Hour), items: 10_000, changed: 100}, false},
+		{"a change of a small table", &tracked{at: instant().Add(-time.Minute), items: 999, changed: 1}, true},
+		{"a change of a small table, too soon", &tracked{at: instant().Add(-59 * time.Second), items: 999, changed: 1}, false},
+		{"no change of a small table", &tracked{at: instant().Add(-time.Hour), items: 999}, false},
 		{"a tenth, too soon", &tracked{at: instant().Add(-59 * time.Second), items: 10_000, changed: 1001}, false},
 		{"a tenth", &tracked{at: instant().Add(-time.Minute), items: 10_000, changed: 1001}, true},
 		{"less than a tenth", &tracked{at: instant().Add(-time.Hour), items: 10_000, changed: 1000}, false},
@@ -183,7 +186,11 @@ func TestStatisticsAcrossRestarts(t *testing.T) {
 	o := Options{Path: filepath.Join(t.TempDir(), "a.db"), Clock: clk}
 	db := mustOpen(t, o)
 	tab := create(t, db, definition("t"))
+	if _, due := work(t, db, storage.Statistics, clk.Now()); due {
+		t.Error("due although nothing was ever written")
+	}
 	mustPut(t, db, tab, many(30, 10)...)
+	clk.Advance(countAfter)
 	finish(t, db, storage.Statistics, clk.Now())
 	sample, err := db.Sample(t.Context(), tab, 0, clk.Now())
 	if err != nil || len(sample) != 30 {
@@ -280,7 +287,7 @@ func TestSampleCacheIsBounded(t *testing.T) {
 		tabs = append(tabs, tab)
 	}
 	for range tabs {
-		finish(t, db, storage.Statistics, instant())
+		finish(t, db, storage.Statistics, instant().Add(countAfter))
 	}
 	for range 2 {
 		for i, tab := range tabs {

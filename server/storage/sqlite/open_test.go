@@ -68,17 +68,6 @@ func TestForeignFilesAreRefused(t *testing.T) {
 		{"another program's, empty", func(t *testing.T, path string) { script(t, path, "PRAGMA application_id = 7; VACUUM") }, ErrForeign},
 		{"newer", func(t *testing.T, path string) { ours(t, path, "INSERT INTO migrations VALUES (99, x'00', 0)") }, ErrNewer},
 		{"altered", func(t *testing.T, path string) { ours(t, path, "UPDATE migrations SET digest = x'00'") }, ErrForeign},
-		{"index lost", func(t *testing.T, path string) {
-			db := mustOpen(t, Options{Path: path})
-			create(t, db, definition("t"))
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
-			script(t, path, "DELETE FROM indexes")
-		}, storage.ErrCorrupt},
-		{"definition lost", func(t *testing.T, path string) {
-			ours(t, path, "INSERT INTO tables VALUES (9, x'', x'', x'', 1, 1, 1, x'7b')")
-		}, storage.ErrCorrupt},
 		{"a directory", func(t *testing.T, path string) {
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
@@ -100,6 +89,47 @@ func TestForeignFilesAreRefused(t *testing.T) {
 			}
 			_, err = Open(t.Context(), Options{Path: path})
 			wantErr(t, err, c.want) // and the lock was given back
+		})
+	}
+}
+
+// TestDamagedDefinitions: a definition that cannot be read takes its own table
+// away, and no other.
+func TestDamagedDefinitions(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]string{
+		"index lost":      "DELETE FROM indexes WHERE t = 1",
+		"definition lost": "UPDATE tables SET definition = x'7b' WHERE id = 1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "a.db")
+			db := mustOpen(t, Options{Path: path})
+			create(t, db, definition("bad"))
+			create(t, db, definition("good"))
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			script(t, path, damage)
+			db = mustOpen(t, Options{Path: path})
+			_, err := db.Table(t.Context(), acct, "bad")
+			wantErr(t, err, storage.ErrCorrupt)
+			_, _, err = db.Describe(t.Context(), acct, "bad")
+			wantErr(t, err, storage.ErrCorrupt)
+			_, err = db.CreateTable(t.Context(), acct, definition("bad"), instant())
+			wantErr(t, err, storage.ErrCorrupt)
+			_, err = db.DropTable(t.Context(), acct, "bad", func(*storage.Table) error { return nil })
+			wantErr(t, err, storage.ErrCorrupt)
+			wantErr(t, db.Check(t.Context()), storage.ErrCorrupt)
+			names, _, err := db.Tables(t.Context(), acct, "", 10)
+			if err != nil || len(names) != 2 {
+				t.Errorf("tables %v (%v)", names, err)
+			}
+			good, err := db.Table(t.Context(), acct, "good")
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustPut(t, db, good, item("p", "s"))
 		})
 	}
 }

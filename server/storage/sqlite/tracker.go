@@ -22,6 +22,7 @@ const (
 	countAtLast  = 6 * time.Hour   // when anything did, as the service does
 	countAnyway  = 24 * time.Hour  // so that a sample held back is renewed
 	fewChanges   = 100
+	smallTable   = 1000      // rows; it is counted again after any change, at most once in countAfter
 	sampleHeld   = time.Hour // after the last scan on it
 	maxCached    = 16        // samples, of up to 1 MB
 )
@@ -121,6 +122,14 @@ func (k *tracker) touch(id storage.TableID) {
 	t.dirty = true
 }
 
+// created notes a new table, which is empty: it need not be counted.
+func (k *tracker) created(id storage.TableID, at time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.get(id)
+	t.at, t.dirty = at, true
+}
+
 func (k *tracker) forget(id storage.TableID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -138,6 +147,7 @@ func (k *tracker) due(id storage.TableID, now time.Time) bool {
 	age := now.Sub(t.at)
 	return t.changed > max(fewChanges, t.items/10) && age >= countAfter ||
 		t.changed > max(fewChanges, t.items) && age >= recountAfter ||
+		t.changed > 0 && age >= countAfter && t.items+t.changed <= smallTable ||
 		t.changed > 0 && age >= countAtLast ||
 		age >= countAnyway
 }

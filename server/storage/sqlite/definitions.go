@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/extenddb/extenddb/server/storage"
+)
+
+// catalog is one state of the definitions. It is immutable: a change makes a
+// new one. What the database holds is the same, since this process owns it.
+type catalog struct {
+	byID     map[storage.TableID]*entry
+	accounts map[string]*account
+}
+
+type account struct {
+	tables map[string]*entry
+	names  []string // sorted
+}
+
+// entry is a version of a table. What was read at start is decoded when it is
+// first asked for: thousands of definitions would hold up the first answer.
+type entry struct {
+	id            storage.TableID
+	account, name string
+	status        storage.Status
+	version       int64
+	table         func() (*storage.Table, error) // ErrCorrupt
+}
+
+func newEntry(t *storage.Table) *entry {
+	return &entry{t.ID, t.Account, t.Name(), t.Status, t.Version, func() (*storage.Table, error) { return t, nil }}
+}
+
+func newCatalog(entries []*entry) *catalog {
+	c := &catalog{byID: make(map[storage.TableID]*entry, len(entries)), accounts: map[string]*account{}}
+	for _, e := range entries {
+		c.byID[e.id] = e
+		a := c.accounts[e.account]
+		if a == nil {
+			a = &account{tables: map[string]*entry{}}
+			c.accounts[e.account] = a
+		}
+		a.tables[e.name] = e
+		a.names = append(a.names, e.name)
+	}
+	for _, a := range c.accounts {
+		slices.Sort(a.names)
+	}
+	return c
+}
+
+// named returns a table, ErrTableNotFound when there is none.
+func (c *catalog) named(acct, name string) (*storage.Table, error) {
+	if a := c.accounts[acct]; a != nil && a.tables[name] != nil {
+		return a.tables[name].table()
+	}
+	return nil, storage.ErrTableNotFound
+}
+
+// live returns the entry of a table that clients may read and write:
+// ErrTableNotFound when it is DELETING or gone.
+func (c *catalog) live(id storage.TableID) (*entry, error) {
+	e := c.byID[id]
+	if e == nil || e.status == storage.Deleting {
+		return nil, storage.ErrTableNotFound
+	}
+	return e, nil
+}
+
+// usable returns the current definition of such a table.
+func (c *catalog) usable(id storage.TableID) (*storage.Table, error) {
+	e, err := c.live(id)
+	if err != nil {
+		return nil, err
+	}
+	return e.table()
+}
+
+// proves returns nil when the definition is the current one.
+func (c *catalog) proves(t *storage.Table) error {
+	e, err := c.live(t.ID)
+	if err == nil && e.version != t.Version {
+		err = storage.ErrStale
+	}
+	return err
+}
+
+// with returns a catalog that holds t, in place of a version of it if any.
+func (c *catalog) with(t *storage.Table) *catalog {
+	n := c.copy(t.Account)
+	a, e := n.accounts[t.Account], newEntry(t)
+	if _, there := a.tables[e.name]; !there {
+		i, _ := slices.BinarySearch(a.names, e.name)
+		a.names = slices.Insert(slices.Clone(a.names), i, e.name)
+	}
+	a.tables[e.name], n.byID[e.id] = e, e
+	return n
+}
+
+// without returns a catalog that lacks t.
+func (c *catalog) without(t *storage.Table) *catalog {
+	n := c.copy(t.Account)
+	a := n.accounts[t.Account]
+	i, _ := slices.BinarySearch(a.names, t.Name())
+	a.names = slices.Delete(slices.Clone(a.names), i, i+1)
+	delete(a.tables, t.Name())
+	delete(n.byID, t.ID)
+	return n
+}
+
+// copy copies what a change of one account touches.
+func (c *catalog) copy(acct string) *catalog {
+	n := &catalog{maps.Clone(c.byID), maps.Clone(c.accounts)}
+	a := &account{tables: map[string]*entry{}}
+	if old := c.accounts[acct]; old != nil {
+		a.tables, a.names = maps.Clone(old.tables), old.names
+	}
+	n.accounts[acct] = a
+	return n
+}
+
+// load reads the catalog and what is known about each table.
+func (db *DB) load(ctx context.Context, c *conn) error {
+	ids := map[int64]map[string]storage.IndexID{}
+	err := c.each(ctx, "SELECT t, id, name FROM indexes", func(s *stmt) error {
+		t := s.colInt(0)
+		if ids[t] == nil {
+			ids[t] = map[string]storage.IndexID{}
+		}
+		ids[t][string(s.colBlob(2))] = storage.IndexID(s.colInt(1))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var entries []*entry
+	err = c.each(ctx, "SELECT id, uuid, account, version, status, created, definition, name FROM tables", func(s *stmt) error {
+		stored := storedTable{storage.Table{
+			ID: storage.TableID(s.colInt(0)), UUID: string(s.colBlob(1)), Account: string(s.colBlob(2)), Version: s.colInt(3),
+			Status: storage.Status(s.colInt(4)), Created: time.UnixMilli(s.colInt(5)).UTC(),
+		}, slices.Clone(s.colBlob(6)), ids[s.colInt(0)]}
+		t := &stored.t
+		entries = append(entries, &entry{t.ID, t.Account, string(s.colBlob(7)), t.Status, t.Version, sync.OnceValues(stored.decode)})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	db.cat.Store(newCatalog(entries))
+	db.stats, err = loadTracker(ctx, c, db.o.Clock.Now())
+	return err
+}
+
+// storedTable is a row of the catalog.
+type storedTable struct {
+	t   storage.Table // without its definition
+	def []byte
+	ids map[string]storage.IndexID
+}
+
+func (s *storedTable) decode() (*storage.Table, error) {
+	if err := json.Unmarshal(s.def, &s.t.Def); err != nil {
+		return nil, fmt.Errorf("%w: definition of table %d: %w", storage.ErrCorrupt, s.t.ID, err)
+	}
+	var ids []storage.IndexID
+	for _, name := range indexNames(&s.t.Def) {
+		ids = append(ids, s.ids[name])
+	}
+	made, err := storage.NewTable(s.t, ids)
+	if err != nil || slices.Contains(ids, 0) || len(ids) != len(s.ids) {
+		return nil, fmt.Errorf("%w: indexes of table %q do not fit its definition: %v", storage.ErrCorrupt, s.t.Def.TableName, err)
+	}
+	return made, nil
+}
