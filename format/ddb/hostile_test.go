@@ -100,7 +100,7 @@ func TestScannerBound(t *testing.T) {
 		none := errors.New("none")
 		s = NewScanner(in)
 		s.Bound(room, func(int) (int, error) { return 0, none })
-		if _, _, err := ScanItem(s); err != none {
+		if _, _, err := ScanItem(s); !errors.Is(err, none) {
 			t.Fatalf("with room for %d and no more: %v", room, err)
 		}
 	}

@@ -65,6 +65,11 @@ func LimitExceeded(message string) *Error {
 	return &Error{Code: CodeLimitExceeded, Message: message, Status: http.StatusBadRequest}
 }
 
+// AccessDenied returns an AccessDeniedException.
+func AccessDenied(message string) *Error {
+	return &Error{Code: CodeAccessDenied, Message: message, Status: http.StatusBadRequest}
+}
+
 // ConditionFailed returns a ConditionalCheckFailedException; item is the
 // canonical JSON of the present item when the caller asked for it, else nil.
 func ConditionFailed(item []byte) *Error {

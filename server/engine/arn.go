@@ -3,7 +3,6 @@
 package engine
 
 import (
-	"net/http"
 	"strings"
 	"unicode/utf8"
 
@@ -66,7 +65,7 @@ func (e *Engine) resolveTable(id auth.Identity, ref string) (string, error) {
 	case parts[3] != e.region:
 		return "", e.badARN(id, "AWS region", ref)
 	case parts[4] != id.Account:
-		return "", &api.Error{Code: api.CodeAccessDenied, Message: "Access is denied", Status: http.StatusBadRequest}
+		return "", api.AccessDenied("Access is denied")
 	}
 	name, ok := strings.CutPrefix(parts[5], "table/")
 	if !ok || strings.Contains(name, "/") {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/extenddb/extenddb/server/storage"
 )
 
 // The tables that updates are tried on: "ppr" and "pro" plain, "idx" on demand
@@ -304,7 +303,7 @@ func TestUpdateTableLeavesOldDefinitionsAlone(t *testing.T) {
 	onEachStore(t, nil, func(r *rig) {
 		r.must("CreateTable", bigTable)
 		held := r.table("big")
-		var old storage.Table = *held
+		old := *held
 		units := *held.Def.GlobalSecondaryIndexes[0].Throughput
 		r.must("UpdateTable", `{"TableName":"big","ProvisionedThroughput":{"ReadCapacityUnits":1,"WriteCapacityUnits":1}}`)
 		r.must("UpdateTable", `{"TableName":"big","BillingMode":"PAY_PER_REQUEST"}`)

@@ -55,13 +55,11 @@ func (c *checked) hold(what string) *handle {
 	return h
 }
 
-// free tells whether h was held.
-func (c *checked) free(h *handle) bool {
+// free notes that h was given back; doing so again changes nothing.
+func (c *checked) free(h *handle) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, held := c.open[h]
 	delete(c.open, h)
-	return held
 }
 
 // invalid reports a mistake of the caller.
@@ -94,7 +92,7 @@ func (c *checked) filter(ctx context.Context, call string, err error, listed ...
 		return err
 	}
 	c.breach(call, "unlisted error: %v", err)
-	return fmt.Errorf("%w: %s: unexpected error: %v", ErrCorrupt, call, err)
+	return fmt.Errorf("%w: %s: unexpected error: %w", ErrCorrupt, call, err)
 }
 
 // Ping implements Lifecycle.

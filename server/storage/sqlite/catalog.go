@@ -181,7 +181,7 @@ func (tx *tx) redefine(cur *storage.Table, status storage.Status, def ddb.TableD
 	next.Version, next.Status, next.Def = cur.Version+1, status, def
 	made, err := storage.NewTable(next, ids)
 	if err != nil || len(ids) != len(cur.Indexes) || made.Name() != cur.Name() || !slices.Equal(made.KeyAttrs(), cur.KeyAttrs()) {
-		return nil, fmt.Errorf("%w: update changes name, keys or indexes: %v", storage.ErrInvalid, err)
+		return nil, fmt.Errorf("%w: update changes name, keys or indexes of table %q", storage.ErrInvalid, cur.Name())
 	}
 	text, err := json.Marshal(def)
 	if err != nil {

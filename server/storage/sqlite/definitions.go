@@ -177,7 +177,7 @@ func (s *storedTable) decode() (*storage.Table, error) {
 	}
 	made, err := storage.NewTable(s.t, ids)
 	if err != nil || slices.Contains(ids, 0) || len(ids) != len(s.ids) {
-		return nil, fmt.Errorf("%w: indexes of table %q do not fit its definition: %v", storage.ErrCorrupt, s.t.Def.TableName, err)
+		return nil, fmt.Errorf("%w: indexes of table %q do not fit its definition", storage.ErrCorrupt, s.t.Def.TableName)
 	}
 	return made, nil
 }

@@ -156,7 +156,6 @@ type cursor struct {
 	s      *session // nil once all is fetched
 	st     *stmt
 	parked bool
-	err    error // of s
 	chunk  *chunk
 }
 
