@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
 )
 
 // The tables that updates are tried on: "ppr" and "pro" plain, "idx" on demand

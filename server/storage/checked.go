@@ -92,7 +92,7 @@ func (c *checked) filter(ctx context.Context, call string, err error, listed ...
 		return err
 	}
 	c.breach(call, "unlisted error: %v", err)
-	return fmt.Errorf("%w: %s: unexpected error: %w", ErrCorrupt, call, err)
+	return fmt.Errorf("%w: %s: unexpected error: %v", ErrCorrupt, call, err) //nolint:errorlint // what is not listed must not get out
 }
 
 // Ping implements Lifecycle.
