@@ -79,7 +79,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}()
 
 	srv := s.handler.Server()
-	srv.BaseContext = func(net.Listener) context.Context { return working }
+	requests, cutOff := context.WithCancel(working)
+	defer cutOff()
+	srv.BaseContext = func(net.Listener) context.Context { return requests }
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 
@@ -91,7 +93,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	s.o.Log.InfoContext(ctx, "stopping", "drain", s.o.Drain)
 	s.handler.Drain()
-	err := s.drain(working, srv)
+	err := s.drain(working, srv, cutOff)
 	if e := <-served; !errors.Is(e, http.ErrServerClosed) {
 		err = errors.Join(err, e)
 	}
@@ -99,7 +101,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 }
 
 // drain lets requests under way finish, as long as the window is open.
-func (s *Server) drain(ctx context.Context, srv *http.Server) error {
+func (s *Server) drain(ctx context.Context, srv *http.Server, cutOff func()) error {
 	window, cancel := context.WithTimeout(ctx, s.o.Drain)
 	defer cancel()
 	err := srv.Shutdown(window)
@@ -107,7 +109,9 @@ func (s *Server) drain(ctx context.Context, srv *http.Server) error {
 		return err
 	}
 	s.o.Log.WarnContext(ctx, "requests under way were cut off")
-	if err := srv.Close(); err != nil {
+	err = srv.Close()
+	cutOff() // operations, now that nobody gets their answers
+	if err != nil {
 		return fmt.Errorf("close connections: %w", err)
 	}
 	return nil

@@ -5,6 +5,7 @@ package api
 import (
 	"errors"
 	"net/http"
+	"unicode/utf8"
 
 	"github.com/extenddb/extenddb/format/ddb"
 )
@@ -72,7 +73,11 @@ func form(code string) (namespace, message string) {
 	return namespaceModel, "message"
 }
 
-// AppendJSON appends the body of the answer.
+// maxMessage bounds a message, in bytes: many repeat what the request holds,
+// which may be megabytes that escape to six times as many.
+const maxMessage = 64 << 10
+
+// AppendJSON appends the body of the answer. A message longer than 64 KiB is cut.
 func (e *Error) AppendJSON(dst []byte) []byte {
 	namespace, message := form(e.Code)
 	dst = append(dst, `{"__type":"`...)
@@ -83,11 +88,24 @@ func (e *Error) AppendJSON(dst []byte) []byte {
 		dst = append(dst, `,"`...)
 		dst = append(dst, message...)
 		dst = append(dst, `":`...)
-		dst = ddb.AppendString(dst, e.Message)
+		dst = ddb.AppendString(dst, cut(e.Message))
 	}
 	if e.Item != nil {
 		dst = append(dst, `,"Item":`...)
 		dst = append(dst, e.Item...)
 	}
 	return append(dst, '}')
+}
+
+// cut returns the first maxMessage bytes of s, or up to three fewer for a
+// character to stay whole.
+func cut(s string) string {
+	if len(s) <= maxMessage {
+		return s
+	}
+	n := maxMessage
+	for n > maxMessage-utf8.UTFMax && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
 }

@@ -3,9 +3,11 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
 	"hash/crc32"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/extenddb/extenddb/format/ddb"
@@ -64,5 +66,23 @@ func TestErrorUnwraps(t *testing.T) {
 	err := error(Internal(io.ErrUnexpectedEOF))
 	if !errors.Is(err, io.ErrUnexpectedEOF) || err.Error() != "InternalServerError: Internal server error" {
 		t.Errorf("cause is lost or shown: %v", err)
+	}
+}
+
+func TestLongMessagesAreCut(t *testing.T) {
+	t.Parallel()
+	const e = "\u20ac" // three bytes
+	for shift, want := range []int{maxMessage / 3, (maxMessage - 1) / 3, (maxMessage - 2) / 3} {
+		text := strings.Repeat("x", shift) + strings.Repeat(e, maxMessage)
+		var got struct{ Message string }
+		if err := json.Unmarshal(Validation(text).AppendJSON(nil), &got); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(got.Message, e); n != want || len(got.Message) != shift+3*want {
+			t.Errorf("shifted by %d: %d characters in %d bytes, want %d", shift, n, len(got.Message), want)
+		}
+	}
+	if got := cut(strings.Repeat("x", maxMessage)); len(got) != maxMessage {
+		t.Errorf("%d bytes are left", len(got))
 	}
 }

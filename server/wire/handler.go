@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -49,7 +50,8 @@ const (
 	// that long, it only frees connections that are dead.
 	maxResponse = 10 * time.Minute
 	// maxHeader bounds headers; signed ones with session tokens have some 4 KiB.
-	maxHeader = 64 << 10
+	// They are not charged, and take four times as much while they are read.
+	maxHeader = 16 << 10
 	// readyLimit bounds the answer of storage to /readyz.
 	readyLimit = 2 * time.Second
 )
@@ -119,9 +121,24 @@ func (h *Handler) Server() *http.Server {
 		MaxHeaderBytes: maxHeader,
 
 		DisableGeneralOptionsHandler: true,
+		ConnContext:                  func(ctx context.Context, _ net.Conn) context.Context { return context.WithValue(ctx, serverKey{}, ctx) },
 
 		ErrorLog: slog.NewLogLogger(h.o.Log.Handler(), slog.LevelDebug),
 	}
+}
+
+// serverKey is the key of the context that a connection began with.
+type serverKey struct{}
+
+// serverContext is the context that operations run with. It ends with the
+// server, not with the request: net/http takes a client that has sent its
+// request and closed its half of the connection for one that went away, and
+// cutting a write short would tell nobody whether it took place.
+func serverContext(ctx context.Context) context.Context {
+	if server, ok := ctx.Value(serverKey{}).(context.Context); ok {
+		return server
+	}
+	return ctx
 }
 
 // Drain makes /readyz fail from now on.
@@ -231,13 +248,13 @@ func (h *Handler) run(c *call, op operation) (err error) {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return op.run(c.r.Context(), auth.Anonymous(), c)
+	return op.run(serverContext(c.r.Context()), auth.Anonymous(), c)
 }
 
 func (h *Handler) logFault(c *call, target string, err error) {
-	ctx := c.r.Context()
+	ctx := serverContext(c.r.Context())
 	level := slog.LevelError
-	if ctx.Err() != nil { // the client went away; nobody reads the answer
+	if ctx.Err() != nil { // cut off; nobody reads the answer
 		level = slog.LevelDebug
 	}
 	cause := err

@@ -114,6 +114,8 @@ func (c *call) readBody() *api.Error {
 		return api.RequestTimeout()
 	}
 	// Cut short, badly chunked or compressed: nothing that could be JSON.
+	c.discard()
+	c.close = true
 	return api.Serialization(err)
 }
 
@@ -202,12 +204,12 @@ func (c *call) abort() {
 // discard reads a refused body away, as far as that is quick.
 func (c *call) discard() {
 	c.close = true
-	if c.r.ContentLength > discardLimit {
+	if c.r.ContentLength > discardLimit || c.progress.n == 0 && header(c.r, "Expect") != "" { // asked first, sent nothing
 		return
 	}
 	if c.conn != nil && c.conn.SetReadDeadline(c.h.o.Clock.Now().Add(discardTime)) != nil {
 		return
 	}
 	n, err := io.CopyN(io.Discard, c.r.Body, discardLimit+1)
-	c.close = n > discardLimit || err != io.EOF
+	c.close = n > discardLimit || !errors.Is(err, io.EOF)
 }

@@ -87,7 +87,7 @@ func TestMalformedHTTP(t *testing.T) {
 		"bad length":          "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
 		"two lengths":         "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
 		"no host":             "POST / HTTP/1.1\r\n\r\n",
-		"huge header":         "POST / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 128<<10) + "\r\n\r\n",
+		"huge header":         "POST / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", maxHeader+8<<10) + "\r\n\r\n",
 		"bad chunk":           strings.Replace(head("Probe", 0), "Content-Length: 0", "Transfer-Encoding: chunked", 1) + "zz\r\n{}\r\n",
 		"version of tomorrow": "POST / HTTP/9.1\r\nHost: x\r\n\r\n",
 	} {
@@ -268,4 +268,44 @@ func TestSlowReader(t *testing.T) {
 	request := fmt.Sprintf(`{"Size":%d}`, 30<<20)
 	conn.send(head("Page", len(request)) + request)
 	e.settled(2) // no socket buffers 30 MiB
+}
+
+// TestHalfClosedConnection: a client that is done sending gets the answer all
+// the same, and what it asked for is not cut short.
+func TestHalfClosedConnection(t *testing.T) {
+	t.Parallel()
+	e := start(t, leaving(), Options{})
+	conn := e.dial()
+	conn.send(head("Probe", 2) + "{}")
+	if err := conn.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if res := conn.response(); res.StatusCode != 200 || bodyOf(t, res) != "{}" {
+		t.Errorf("status %d", res.StatusCode)
+	}
+	e.settled(1)
+}
+
+// TestExpectContinueForTooMuch: nobody waits for a body that need not come.
+func TestExpectContinueForTooMuch(t *testing.T) {
+	t.Parallel()
+	e := start(t, probes(), Options{})
+	conn := e.dial()
+	conn.send(strings.Replace(head("Probe", MaxBody+1), "Host: x", "Host: x\r\nExpect: 100-continue", 1))
+	if res := conn.response(); res.StatusCode != 413 {
+		t.Errorf("status %d", res.StatusCode)
+	}
+}
+
+// TestRefusedBodyIsReadAway: the answer reaches a client that is still sending.
+func TestRefusedBodyIsReadAway(t *testing.T) {
+	t.Parallel()
+	e := start(t, probes(), Options{})
+	for _, encoding := range []string{"gzip", "br"} {
+		conn := e.dial()
+		conn.send(strings.Replace(head("Probe", 4<<20), "Host: x", "Host: x\r\nContent-Encoding: "+encoding, 1) + strings.Repeat("x", 4<<20))
+		if res := conn.response(); res.StatusCode != 400 {
+			t.Errorf("%s: status %d", encoding, res.StatusCode)
+		}
+	}
 }
