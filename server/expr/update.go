@@ -25,8 +25,14 @@ const (
 	noSuchAttribute = "The provided expression refers to an attribute that does not exist in the item"
 	badOperand      = "An operand in the update expression has an incorrect data type"
 	legacyMismatch  = "Type mismatch for attribute to update"
+	updateTooBig    = "Item size to update has exceeded the maximum allowed size"
 	tooDeep         = "Nesting Levels have exceeded supported limits: Attributes in the item have nested levels beyond supported limit"
 )
+
+// maxSet bounds what SET clauses make together, by the service's count of bytes:
+// twice an item, as other faults of an item that is too large by less come first.
+// A list can be appended to itself hundreds of times in one expression.
+const maxSet = 2 * 409600
 
 // checkUpdate makes the checks that need the placeholders, rule by rule as the
 // service does: undefined placeholders, paths that collide, operands of ADD
@@ -126,6 +132,7 @@ func (u *Update) Apply(old, key ddb.Item) (ddb.Item, error) {
 	}
 	run := updateRun{Update: u, values: make([]ddb.Value, len(u.clauses))}
 	creates := len(u.clauses) == 0
+	size := 0
 	for i := range u.clauses {
 		c := &u.clauses[i]
 		creates = creates || c.section == secSet || c.section == secAdd
@@ -135,6 +142,12 @@ func (u *Update) Apply(old, key ddb.Item) (ddb.Item, error) {
 		v, err := u.env.compute(c.value, base)
 		if err != nil {
 			return nil, err
+		}
+		if c.section == secSet {
+			size += v.Size()
+		}
+		if size > maxSet {
+			return nil, runtime(updateTooBig)
 		}
 		run.values[i] = v
 	}
@@ -188,6 +201,9 @@ func (e *env) compute(n *node, item ddb.Item) (ddb.Value, *Error) {
 	}
 	if a.Kind() != ddb.KindL || b.Kind() != ddb.KindL {
 		return a, runtime(badOperand)
+	}
+	if len(a.List())+len(b.List()) > maxSet { // an element counts a byte at least
+		return a, runtime(updateTooBig)
 	}
 	return ddb.List(slices.Concat(a.List(), b.List())...), nil
 }

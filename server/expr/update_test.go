@@ -189,3 +189,25 @@ func TestNumberText(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestUpdateAmplification: what an expression makes of the item is bounded, not
+// only what comes of it in the end.
+func TestUpdateAmplification(t *testing.T) {
+	t.Parallel()
+	elems := make([]ddb.Value, 400_000)
+	for i := range elems {
+		elems[i] = ddb.String("")
+	}
+	old := ddb.Item{"l": ddb.List(elems...), "s": ddb.String(strings.Repeat("x", maxSet/2))}
+	for text, want := range map[string]string{
+		"SET b = list_append(l, l), c = list_append(l, l)": updateTooBig,
+		"SET b = list_append(list_append(l, l), l)":        updateTooBig,
+		"SET b = s, c = s":           "",
+		"SET b = s, c = s, d = :one": updateTooBig,
+	} {
+		u, err := NewCache(1).Update(NewPlaceholders(nil, item(t, updateValues)), text)
+		wantError(t, err, Invalid, "")
+		_, err = u.Apply(old, old)
+		wantError(t, err, Runtime, want)
+	}
+}
