@@ -53,7 +53,7 @@ func setUpDriver() error {
 	return nil
 }
 
-// openConn opens the file, which is created when there is none.
+// openConn opens the file, which must be there; an empty one is a new database.
 func openConn(path string) (*conn, error) {
 	c := &conn{tls: libc.NewTLS()}
 	name, err := libc.CString(path)
@@ -64,7 +64,7 @@ func openConn(path string) (*conn, error) {
 	defer libc.Xfree(c.tls, name)
 	slot := c.malloc(int(unsafe.Sizeof(uintptr(0))))
 	defer libc.Xfree(c.tls, slot)
-	const flags = lib.SQLITE_OPEN_READWRITE | lib.SQLITE_OPEN_CREATE | lib.SQLITE_OPEN_NOMUTEX
+	const flags = lib.SQLITE_OPEN_READWRITE | lib.SQLITE_OPEN_NOMUTEX
 	rc := lib.Xsqlite3_open_v2(c.tls, name, slot, flags, 0)
 	c.db = *(*uintptr)(pointer(slot))
 	if rc != lib.SQLITE_OK {

@@ -90,6 +90,7 @@ type DB struct {
 	path  string
 	tmp   string // directory to remove at the end
 	lock  *flock.Flock
+	files []fileID // what the paths must name as long as it is open
 	life  life
 	cat   atomic.Pointer[catalog]
 	gate  atomic.Uint64 // see view
@@ -103,8 +104,8 @@ type DB struct {
 var _ storage.Engine = (*DB)(nil)
 
 // Open opens or creates the database and migrates it. Errors: a
-// *storage.Locked when another process holds it, ErrForeign, ErrNewer, and
-// those of storage.
+// *storage.Locked when another process holds it, ErrForeign, ErrLinked, ErrNewer,
+// and those of storage.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	o.setDefaults()
 	db := &DB{o: o, path: o.Path}
@@ -124,8 +125,19 @@ func (db *DB) open(ctx context.Context) error {
 	if err := db.place(); err != nil {
 		return err
 	}
-	var err error
+	file, err := makeFile(db.path)
+	if err != nil {
+		return err
+	}
 	if db.lock, err = takeLock(db.path, db.o.AdminSocket, db.o.Clock.Now()); err != nil {
+		return err
+	}
+	lock, err := db.lock.Stat()
+	if err != nil {
+		return fmt.Errorf("lock database: %w", err)
+	}
+	db.files = []fileID{{db.path, file}, {db.lock.Path(), lock}}
+	if err := db.inPlace(); err != nil { // whoever had the lock may have put another file there
 		return err
 	}
 	c, err := openConn(db.path)
@@ -133,13 +145,14 @@ func (db *DB) open(ctx context.Context) error {
 		return err
 	}
 	db.w = newWriter(db, c) // owns c from here on
-	if err := identify(c); err != nil {
+	empty, err := identify(c)
+	if err != nil {
 		return err
 	}
 	if err := db.configure(c, db.o.CacheBytes); err != nil {
 		return err
 	}
-	if err := migrate(c, db.o.Clock.Now()); err != nil {
+	if err := migrate(c, empty, db.o.Clock.Now()); err != nil {
 		return err
 	}
 	if err := db.load(ctx, c); err != nil {
@@ -207,7 +220,11 @@ func (db *DB) openReader(extra bool) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := db.configure(c, cache); err != nil {
+	err = db.inPlace() // now: it is another file that was opened
+	if err == nil {
+		err = db.configure(c, cache)
+	}
+	if err != nil {
 		_ = c.close()
 		return nil, err
 	}
@@ -218,6 +235,9 @@ func (db *DB) openReader(extra bool) (*session, error) {
 
 // Ping implements storage.Lifecycle.
 func (db *DB) Ping(ctx context.Context) error {
+	if err := db.inPlace(); err != nil {
+		return err
+	}
 	return db.read(ctx, func(r *session) error {
 		s, err := r.stmt(sqlPing)
 		if err != nil {

@@ -5,7 +5,6 @@ package sqlite
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -50,21 +49,4 @@ func holder(path string) string {
 		return "another process"
 	}
 	return line
-}
-
-// resolve makes the path of the database absolute and follows links, so that
-// two names of one file share one lock.
-func resolve(path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", fmt.Errorf("find database: %w", err)
-	}
-	if real, err := filepath.EvalSymlinks(abs); err == nil {
-		return real, nil
-	}
-	dir, err := filepath.EvalSymlinks(filepath.Dir(abs)) // a new file
-	if err != nil {
-		return "", fmt.Errorf("find database: %w", err)
-	}
-	return filepath.Join(dir, filepath.Base(abs)), nil
 }

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io/fs"
 	"time"
+
+	lib "modernc.org/sqlite/lib"
 )
 
 // migrations holds one file per version of the catalog, in order. A file that
@@ -21,37 +23,42 @@ var migrations embed.FS
 // applicationID marks the file as ours: "ExtD".
 const applicationID = 0x45787444
 
-const createMigrations = `CREATE TABLE IF NOT EXISTS migrations (
+const createMigrations = `CREATE TABLE migrations (
   version INTEGER PRIMARY KEY, digest BLOB NOT NULL, at INTEGER NOT NULL
 ) STRICT`
 
 // identify refuses a file that is not ours, before anything is written to it.
-func identify(c *conn) error {
+func identify(c *conn) (empty bool, err error) {
 	id, err := c.queryInt("PRAGMA application_id")
 	if err != nil {
 		var e *sqliteError
-		if errors.As(err, &e) && isDamage(e) {
-			return fmt.Errorf("%w: %w", ErrForeign, err)
+		if errors.As(err, &e) && e.primary() == lib.SQLITE_NOTADB {
+			err = fmt.Errorf("%w: %s", ErrForeign, e.Text)
 		}
-		return err
+		return false, err
 	}
 	if id == applicationID {
-		return nil
+		return false, nil
 	}
 	n, err := c.queryInt("SELECT count(*) FROM sqlite_schema")
 	if err != nil {
-		return err
+		return false, err
 	}
 	if id != 0 || n != 0 {
-		return fmt.Errorf("%w: a SQLite database of another program", ErrForeign)
+		return false, fmt.Errorf("%w: a SQLite database of another program", ErrForeign)
 	}
-	return nil
+	return true, nil
 }
 
 // migrate brings the catalog to the version this program knows, all in one
-// transaction; it refuses a newer one.
-func migrate(c *conn, now time.Time) error {
-	if err := c.exec(fmt.Sprintf("BEGIN IMMEDIATE; PRAGMA application_id = %d;", applicationID) + createMigrations); err != nil {
+// transaction; it refuses a newer one. When there is nothing to do, nothing is
+// written: the disk may be full.
+func migrate(c *conn, empty bool, now time.Time) error {
+	begin := "BEGIN"
+	if empty {
+		begin = fmt.Sprintf("BEGIN IMMEDIATE; PRAGMA application_id = %d; %s", applicationID, createMigrations)
+	}
+	if err := c.exec(begin); err != nil {
 		return errors.Join(err, rollback(c))
 	}
 	if err := applyMigrations(c, now); err != nil {

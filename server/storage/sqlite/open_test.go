@@ -72,7 +72,7 @@ func TestForeignFilesAreRefused(t *testing.T) {
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
 			}
-		}, storage.ErrUnavailable},
+		}, ErrForeign},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -137,6 +137,9 @@ func TestDamagedDefinitions(t *testing.T) {
 // script runs statements on a file, as another program would.
 func script(t *testing.T, path, sql string) {
 	t.Helper()
+	if _, err := makeFile(path); err != nil {
+		t.Fatal(err)
+	}
 	c, err := openConn(path)
 	if err != nil {
 		t.Fatal(err)

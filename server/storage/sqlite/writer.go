@@ -240,6 +240,9 @@ func (w *writer) try(first *request, again []*request) (batch []*request, culpri
 
 // begin starts a transaction, on a new connection if the last one broke.
 func (w *writer) begin() error {
+	if err := w.db.inPlace(); err != nil {
+		return err
+	}
 	if w.s == nil {
 		c, err := openConn(w.db.path)
 		if err == nil {
@@ -287,6 +290,9 @@ func (w *writer) stop() error {
 	<-w.ended
 	if w.s == nil {
 		return nil
+	}
+	if err := w.db.inPlace(); err != nil {
+		return err // closing would remove the log of what is there now
 	}
 	err := w.seal()
 	if err == nil {
