@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"os/signal"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -45,6 +47,7 @@ func (a *App) serve(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
+	signal.Ignore(syscall.SIGPIPE) // who reads the log may go; the server stays
 	log := a.logger(v)
 	ctx := cmd.Context()
 	limitMemory(v.bytes("server.memory_budget"))

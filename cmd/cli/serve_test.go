@@ -9,7 +9,9 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -228,5 +230,42 @@ func TestMaskPassword(t *testing.T) {
 		if got := maskPassword(url); got != want {
 			t.Errorf("%q: %q, want %q", url, got, want)
 		}
+	}
+}
+
+// TestServeOutlivesItsLogReader: "extenddb serve 2>&1 | head -1" must go on
+// serving, and stop in order.
+func TestServeOutlivesItsLogReader(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("no SIGPIPE and no interrupt on Windows")
+	}
+	file := filepath.Join(t.TempDir(), "data.db")
+	cmd := exec.CommandContext(t.Context(), "extenddb", "serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--storage", "sqlite:"+file)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var line struct{ Addr string }
+	if err := json.NewDecoder(stderr).Decode(&line); err != nil {
+		t.Fatal(err)
+	}
+	if err := stderr.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if code, body := get(t, "http://"+line.Addr+"/readyz"); code != 200 {
+		t.Errorf("/readyz answered %d %q", code, body)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil { // it logs that it stops
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the server ended with %v", err)
+	}
+	if _, err := os.Stat(file + "-wal"); !os.IsNotExist(err) {
+		t.Errorf("it was not closed in order (%v)", err)
 	}
 }
