@@ -283,7 +283,7 @@ func (e *Engine) respondBatch(ctx context.Context, id auth.Identity, b *batchWri
 }
 
 // appendUnprocessed appends the requests that were not carried out, in the form
-// of RequestItems.
+// of RequestItems. Long numbers are short in it, for it to fit into a request.
 func (b *batchWrite) appendUnprocessed(dst []byte) []byte {
 	dst = append(dst, '{')
 	table := ""
@@ -304,7 +304,7 @@ func (b *batchWrite) appendUnprocessed(dst []byte) []byte {
 		if m.put != nil {
 			head = `{"PutRequest":{"Item":`
 		}
-		dst = append(ddb.AppendItem(append(dst, head...), m.object), '}', '}')
+		dst = append(ddb.AppendBackupItem(append(dst, head...), m.object), '}', '}')
 	}
 	if table != "" {
 		dst = append(dst, ']')

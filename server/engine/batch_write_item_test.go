@@ -179,6 +179,9 @@ func TestBatchWriteStoredBytes(t *testing.T) {
 			}
 			requests = requests[:0]
 			for _, u := range answer.UnprocessedItems["hash"] {
+				if len(u) > len(numbers)+100 {
+					r.Errorf("a request left is longer than it was sent: %d bytes", len(u))
+				}
 				requests = append(requests, string(u))
 			}
 			if len(requests) >= left || calls == 0 && len(requests) == 0 {

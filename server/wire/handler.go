@@ -216,7 +216,7 @@ func (h *Handler) post(c *call) {
 	c.parsed()
 	if err != nil {
 		fault := engine.Fault(err)
-		if fault.Status >= http.StatusInternalServerError {
+		if fault.Status == http.StatusInternalServerError { // not that it is busy, which would fill the log
 			h.logFault(c, name, err)
 		}
 		c.fail(fault)

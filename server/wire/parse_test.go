@@ -87,6 +87,9 @@ func TestVastRequestsWaitNoLongerThanOthers(t *testing.T) {
 	finish <- struct{}{}
 	wg.Wait()
 	e.settled(1)
+	if e.log.String() != "" {
+		t.Errorf("log holds %s", e.log)
+	}
 }
 
 // TestWaitingVastRequestsMakeRoom: what waits for its turn is given up when
