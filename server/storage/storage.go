@@ -136,7 +136,8 @@ type Reader interface {
 	// an index, spread evenly over its rows: the bounds of scan segments are
 	// quantiles of it. It stays the same while parallel scans use it: a new
 	// sample replaces it only after an hour without a call of Sample. now is
-	// the caller's clock. Empty when none was taken yet.
+	// the caller's clock. Empty when none was taken yet; the first one waits
+	// for some minutes without a call.
 	Sample(ctx context.Context, t *Table, ix IndexID, now time.Time) ([]Position, error)
 }
 

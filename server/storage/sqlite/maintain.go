@@ -365,6 +365,7 @@ func (c *count) next(t *storage.Table) {
 // store makes the statistics known, and those samples that no scan holds.
 func (c *count) store(ctx context.Context, now time.Time) error {
 	k := c.db.stats
+	defer k.store(c.id)()
 	return c.db.change(ctx, false, func(tx *tx) error {
 		if _, err := tx.cat.usable(c.id); err != nil {
 			return err
@@ -379,39 +380,48 @@ func (c *count) store(ctx context.Context, now time.Time) error {
 				return err
 			}
 		}
+		later := false
 		for _, s := range c.samples {
-			if replaced, err := tx.setSample(c.id, s, now); err != nil {
+			kept, empty, err := tx.keepsSample(c.id, s.ix, now)
+			if err != nil {
 				return err
-			} else if replaced {
-				tx.onCommit(func() { k.uncache(c.id, s.ix) })
 			}
+			if kept {
+				later = later || empty && len(s.positions) > 0
+				continue
+			}
+			if err := tx.run(sqlSetSample, id, int64(s.ix), encodeSample(s.positions)); err != nil {
+				return err
+			}
+			tx.onCommit(func() { k.uncache(c.id, s.ix) })
 		}
-		tx.onCommit(func() { k.counted(c.id, c.stats, now, c.before) })
+		tx.onCommit(func() { k.counted(c.id, c.stats, now, c.before, later) })
 		return nil
 	})
 }
 
-// setSample replaces a sample that is not held. One that is empty holds
-// nothing: the first real one is wanted at once.
-func (tx *tx) setSample(id storage.TableID, s walked, now time.Time) (replaced bool, err error) {
-	if tx.w.db.stats.held(id, s.ix, now) {
-		st, err := tx.w.s.stmt(sqlSample)
-		if err != nil {
-			return false, err
-		}
-		st.bindInt(1, int64(id))
-		st.bindInt(2, int64(s.ix))
-		found, err := st.step()
-		if err != nil {
-			return false, err
-		}
-		if found {
-			n := len(st.colBlob(0))
-			st.reset()
-			if n > 0 {
-				return false, nil
-			}
+// keepsSample reports whether scans hold the sample of an index, and whether
+// it has no position or does not exist: then all is in their first segment.
+func (tx *tx) keepsSample(id storage.TableID, ix storage.IndexID, now time.Time) (kept, empty bool, err error) {
+	k := tx.w.db.stats
+	if !k.held(id, ix, now, sampleHeld) {
+		return false, false, nil
+	}
+	st, err := tx.w.s.stmt(sqlSample)
+	if err != nil {
+		return false, false, err
+	}
+	st.bindInt(1, int64(id))
+	st.bindInt(2, int64(ix))
+	found, err := st.step()
+	if err != nil {
+		return false, false, err
+	}
+	if found {
+		defer st.reset()
+		if len(st.colBlob(0)) > 0 {
+			return true, false, nil
 		}
 	}
-	return true, tx.run(sqlSetSample, int64(id), int64(s.ix), encodeSample(s.positions))
+	return k.held(id, ix, now, emptyHeld), true, nil
 }

@@ -22,9 +22,10 @@ const (
 	countAtLast  = 6 * time.Hour   // when anything did, as the service does
 	countAnyway  = 24 * time.Hour  // so that a sample held back is renewed
 	fewChanges   = 100
-	smallTable   = 1000      // rows; it is counted again after any change, at most once in countAfter
-	sampleHeld   = time.Hour // after the last scan on it
-	maxCached    = 16        // samples, of up to 1 MB
+	smallTable   = 1000            // rows; it is counted again after any change, at most once in countAfter
+	sampleHeld   = time.Hour       // after the last scan on it
+	emptyHeld    = 5 * time.Minute // the same when there is none yet: the first is wanted soon
+	maxCached    = 16              // samples, of up to 1 MB
 )
 
 // tracker knows the statistics of all tables, how much changed since they were
@@ -44,6 +45,8 @@ type tracked struct {
 	used         map[storage.IndexID]time.Time
 	samples      map[storage.IndexID][]storage.Position // cached
 	dirty        bool                                   // differs from the database
+	later        bool                                   // a scan held the first sample off
+	storing      chan struct{}                          // closed when new samples are committed; nil: none are under way
 }
 
 // loadTracker reads what is kept. After a crash nobody knows how much changed,
@@ -149,6 +152,7 @@ func (k *tracker) due(id storage.TableID, now time.Time) bool {
 		t.changed > max(fewChanges, t.items) && age >= recountAfter ||
 		t.changed > 0 && age >= countAfter && t.items+t.changed <= smallTable ||
 		t.changed > 0 && age >= countAtLast ||
+		t.later && age >= emptyHeld ||
 		age >= countAnyway
 }
 
@@ -161,32 +165,64 @@ func (k *tracker) changes(id storage.TableID) int64 {
 
 // counted takes new statistics; before is what had changed when the count
 // began. What changed meanwhile may be in it or not, and stays to be counted.
-func (k *tracker) counted(id storage.TableID, s storage.Stats, now time.Time, before int64) {
+// later tells that a first sample was held off.
+func (k *tracker) counted(id storage.TableID, s storage.Stats, now time.Time, before int64, later bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	t := k.get(id)
-	t.items, t.bytes, t.indexes, t.at, t.unknown = s.Items, s.Bytes, s.Indexes, now, false
+	t.items, t.bytes, t.indexes, t.at, t.unknown, t.later = s.Items, s.Bytes, s.Indexes, now, false, later
 	t.changed -= before
 }
 
-// held reports whether scans use the sample of an index.
-func (k *tracker) held(id storage.TableID, ix storage.IndexID, now time.Time) bool {
+// held reports whether scans used the sample of an index less than so long ago.
+func (k *tracker) held(id storage.TableID, ix storage.IndexID, now time.Time, long time.Duration) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	used, ok := k.get(id).used[ix]
-	return ok && now.Sub(used) < sampleHeld
+	return ok && now.Sub(used) < long
 }
 
-// use notes that a scan asked for a sample, which it returns if it is cached.
-func (k *tracker) use(id storage.TableID, ix storage.IndexID, now time.Time) ([]storage.Position, bool) {
+// store makes use wait until the function it returns is called. Otherwise a
+// scan could begin on a sample that was just found not to be held, and go on
+// with the next one: rows between their bounds would be read twice or never.
+func (k *tracker) store(id storage.TableID) (stored func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	t := k.get(id)
-	sample, ok := t.samples[ix]
+	t.storing = make(chan struct{})
+	return func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		close(t.storing)
+		t.storing = nil
+	}
+}
+
+// use notes that a scan asked for a sample, which it returns if it is cached.
+func (k *tracker) use(
+	ctx context.Context, id storage.TableID, ix storage.IndexID, now time.Time,
+) (sample []storage.Position, cached bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t := k.get(id)
+	for t.storing != nil {
+		stored := t.storing
+		k.mu.Unlock()
+		select {
+		case <-stored:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		k.mu.Lock()
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	sample, cached = t.samples[ix]
 	if now.After(t.used[ix]) {
 		t.used[ix], t.dirty = now, true
 	}
-	return sample, ok
+	return sample, cached, nil
 }
 
 // cache keeps a sample in memory for the next scan.
@@ -232,7 +268,7 @@ func (k *tracker) save(s *session, c *catalog) error {
 			continue
 		}
 		at := int64(0)
-		if !t.at.IsZero() && !t.unknown {
+		if !t.at.IsZero() && !t.unknown && !t.later {
 			at = millis(t.at)
 		}
 		if err := s.run(sqlSetStats, int64(id), t.items, t.bytes, at, t.changed); err != nil {
@@ -309,14 +345,18 @@ func decodeSample(b []byte, index bool) ([]storage.Position, error) {
 // Sample implements storage.Reader. The positions are shared: they must not be
 // changed.
 func (db *DB) Sample(ctx context.Context, t *storage.Table, ix storage.IndexID, now time.Time) (sample []storage.Position, err error) {
-	err = db.read(ctx, func(s *session) error {
-		if err := db.cat.Load().proves(t); err != nil {
-			return err
-		}
-		var cached bool
-		if sample, cached = db.stats.use(t.ID, ix, now); cached {
-			return nil
-		}
+	if err := db.life.enter(); err != nil {
+		return nil, err
+	}
+	defer db.life.leave()
+	if err := errors.Join(ctx.Err(), db.cat.Load().proves(t)); err != nil {
+		return nil, err
+	}
+	sample, cached, err := db.stats.use(ctx, t.ID, ix, now)
+	if err != nil || cached {
+		return sample, err
+	}
+	err = db.readInside(ctx, func(s *session) error {
 		st, err := s.stmt(sqlSample)
 		if err != nil {
 			return err

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sqlite
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/extenddb/extenddb/server/clock"
+	"github.com/extenddb/extenddb/server/storage"
+)
+
+func sampleSize(t *testing.T, db *DB, tab *storage.Table, now time.Time) int {
+	t.Helper()
+	s, err := db.Sample(t.Context(), tab, 0, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(s)
+}
+
+// TestFirstSampleWaitsForScans: a parallel scan that began while there was no
+// sample found everything in its first segment. Were the first sample to end
+// that segment earlier, the rest would never be read.
+func TestFirstSampleWaitsForScans(t *testing.T) {
+	t.Parallel()
+	clk := clock.NewFake(instant())
+	db := mustOpen(t, Options{Path: Memory, Clock: clk})
+	tab := create(t, db, definition("t"))
+	mustPut(t, db, tab, many(30, 10)...)
+	for range 3 { // a page from time to time
+		if n := sampleSize(t, db, tab, clk.Now()); n != 0 {
+			t.Fatalf("sample of %d in the middle of a scan", n)
+		}
+		clk.Advance(countAfter)
+		if _, due := work(t, db, storage.Statistics, clk.Now()); due {
+			finish(t, db, storage.Statistics, clk.Now())
+		}
+	}
+	if _, due := work(t, db, storage.Statistics, clk.Now().Add(emptyHeld-3*time.Minute)); due {
+		t.Error("due before the scan may be over")
+	}
+	clk.Advance(emptyHeld)
+	finish(t, db, storage.Statistics, clk.Now()) // although nothing changed
+	if n := sampleSize(t, db, tab, clk.Now()); n != 30 {
+		t.Errorf("sample of %d", n)
+	}
+	clk.Advance(emptyHeld)
+	if _, due := work(t, db, storage.Statistics, clk.Now()); due {
+		t.Error("due although there is a sample and nothing changed")
+	}
+}
+
+// TestScansWaitForSamples that are on their way: no scan begins on one that is
+// about to be replaced.
+func TestScansWaitForSamples(t *testing.T) {
+	t.Parallel()
+	g := openGated(t, Options{})
+	tab := create(t, g.DB, definition("t"))
+	mustPut(t, g.DB, tab, many(30, 10)...)
+	now := instant().Add(countAfter)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := g.stats.use(ended, tab.ID, 0, instant().Add(-time.Hour)); err != nil { // nothing to wait for
+		t.Fatal(err)
+	}
+	var asked sync.WaitGroup
+	g.during(func() { finish(t, g.DB, storage.Statistics, now) }, func() {
+		_, _, err := g.stats.use(ended, tab.ID, 0, now)
+		wantErr(t, err, context.Canceled)
+		asked.Go(func() {
+			if n := sampleSize(t, g.DB, tab, now); n != 30 {
+				t.Errorf("sample of %d", n)
+			}
+		})
+		mustPut(t, g.DB, tab, item("p", "s")) // lets the writer go on
+	})
+	asked.Wait()
+}
