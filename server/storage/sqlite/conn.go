@@ -5,6 +5,7 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"unsafe"
 
 	driver "modernc.org/sqlite"
@@ -73,6 +74,10 @@ func openConn(path string) (*conn, error) {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	lib.Xsqlite3_extended_result_codes(c.tls, c.db, 1)
+	if lib.Xsqlite3_db_readonly(c.tls, c.db, 0) == 1 { // what SQLite does when it may not write the file
+		_ = c.close()
+		return nil, fmt.Errorf("open database: %w", &sqliteError{Code: lib.SQLITE_READONLY, Text: "the file is read-only"})
+	}
 	return c, nil
 }
 
@@ -147,8 +152,15 @@ func (c *conn) interrupt() {
 
 func (c *conn) err(rc int32) error {
 	e := &sqliteError{Code: int(rc)}
-	if c.db != 0 {
-		e.Text = libc.GoString(lib.Xsqlite3_errmsg(c.tls, c.db))
+	if c.db == 0 {
+		return e
+	}
+	e.Text = libc.GoString(lib.Xsqlite3_errmsg(c.tls, c.db))
+	switch n := lib.Xsqlite3_system_errno(c.tls, c.db); e.primary() {
+	case lib.SQLITE_IOERR, lib.SQLITE_CANTOPEN, lib.SQLITE_FULL:
+		if n != 0 {
+			e.Text += ": " + syscall.Errno(n).Error()
+		}
 	}
 	return e
 }

@@ -197,3 +197,33 @@ func writeForEver(t *testing.T, path string) {
 	}
 	wg.Wait()
 }
+
+// TestStartFaults: why a database cannot be opened is said in plain words, and
+// one that cannot be written is not opened at all.
+func TestStartFaults(t *testing.T) {
+	t.Parallel()
+	if _, err := openConn(filepath.Join(t.TempDir(), "a.db")); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("a file that is not there: %v", err)
+	}
+	dir := smallDisk(t, 1<<20)
+	path := filepath.Join(dir, "a.db")
+	ours(t, path, "")
+	filler := filepath.Join(dir, "filler")
+	if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); err == nil {
+		t.Fatal("the disk is not full")
+	}
+	_, err := Open(t.Context(), Options{Path: path})
+	if wantErr(t, err, storage.ErrUnavailable); !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("a full disk: %v", err)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	ours(t, path, "")
+	if out, err := exec.Command("mount", "-o", "remount,ro,bind", dir).CombinedOutput(); err != nil {
+		t.Fatalf("remount: %s", out)
+	}
+	if _, err := openConn(path); err == nil || !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("a file that cannot be written: %v", err)
+	}
+}

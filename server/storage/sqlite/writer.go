@@ -191,14 +191,14 @@ func (w *writer) batch(r *request) {
 		}
 		batch, culprit, err = w.try(nil, rest)
 	}
+	if err == nil && w.db.o.hooks.committed != nil {
+		w.db.o.hooks.committed(len(batch))
+	}
 	for _, b := range batch {
 		if err != nil {
 			b.err = public(err)
 		}
 		close(b.done)
-	}
-	if err == nil && w.db.o.hooks.committed != nil {
-		w.db.o.hooks.committed(len(batch))
 	}
 	w.writeBack(batch, err)
 }
