@@ -8,6 +8,10 @@ set -eu
 cd "$(dirname "$0")/.."
 export GOFLAGS="${GOFLAGS:--buildvcs=false}"
 
+EXTENDDB_TEST_SKIPS="$(mktemp)"
+export EXTENDDB_TEST_SKIPS
+trap 'sort -u "$EXTENDDB_TEST_SKIPS"; rm -f "$EXTENDDB_TEST_SKIPS"' EXIT
+
 echo '== pass 1: every package, full size'
 CGO_ENABLED=0 go test -timeout 15m ./...
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Build is what the linker stamped into the binary.
@@ -44,26 +45,57 @@ func (a *App) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "extenddb",
 		Short: "A DynamoDB-compatible database server",
-		Long: "extenddb speaks the Amazon DynamoDB wire protocol over a storage engine of your\n" +
-			"choice and administers what it serves.",
+		Long: "extenddb speaks the Amazon DynamoDB wire protocol and keeps its data in an\n" +
+			"embedded SQLite file.",
+		Version:       a.Build.describe(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cmd.Help()
-		},
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		Args:          noArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if from := environment(a.Environ)["EXTENDDB_OUTPUT"]; from != "" && !cmd.Flag("output").Changed {
+				a.output = from
+			}
 			if a.output != "text" && a.output != "json" {
 				return usagef("--output %q: must be text or json", a.output)
 			}
 			return nil
 		},
 	}
-	root.CompletionOptions.HiddenDefaultCmd = false
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &Error{Code: exitUsage, Err: err} })
-	root.PersistentFlags().StringVar(&a.output, "output", "text", "form of results and errors: text or json")
+	root.SetVersionTemplate("extenddb {{.Version}}\n")
+	root.SetFlagErrorFunc(flagError)
+	root.PersistentFlags().StringVar(&a.output, "output", "text", "form of results and errors: text or json [EXTENDDB_OUTPUT]")
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	root.AddCommand(a.serveCommand(), a.configCommand(), a.versionCommand())
 	return root
+}
+
+// noArgs refuses arguments; where a subcommand is expected it suggests one.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if !cmd.HasSubCommands() {
+		return usagef("unexpected argument %q", args[0])
+	}
+	var names []string
+	for _, sub := range cmd.Commands() {
+		names = append(names, sub.Name())
+	}
+	return usagef("unknown command %q%s", args[0], nearest(args[0], names))
+}
+
+// flagError words an error of flag parsing, with what was perhaps meant.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return &Error{Code: exitUsage, Err: err}
+	}
+	var names []string
+	add := func(f *pflag.Flag) { names = append(names, f.Name) }
+	cmd.Flags().VisitAll(add)
+	cmd.InheritedFlags().VisitAll(add)
+	return usagef("%w%s", err, nearest(unknown.GetSpecifiedName(), names))
 }
 
 // report prints an error, with its hint, and returns its exit code.
@@ -71,9 +103,6 @@ func (a *App) report(cmd *cobra.Command, err error) int {
 	var known *Error
 	if !errors.As(err, &known) {
 		known = &Error{Code: exitFailed, Err: err}
-		if isUsage(err) {
-			known.Code = exitUsage
-		}
 	}
 	hint := known.Hint
 	if hint == "" && known.Code == exitUsage {

@@ -18,8 +18,9 @@ func (a *App) configCommand() *cobra.Command {
 		Use:   "config",
 		Short: "Write or show the configuration",
 		Long: "A setting can be given by a flag, by an environment variable or in the\n" +
-			"configuration file; the flag wins over the variable, that over the file.",
-		Args: cobra.NoArgs,
+			"configuration file; the flag wins over the variable, that over the file." +
+			exitStatus("0    done", "2    wrong usage"),
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	show := &cobra.Command{
@@ -27,7 +28,7 @@ func (a *App) configCommand() *cobra.Command {
 		Short: "Show the effective settings and where each comes from",
 		Long: "show prints what extenddb serve would use with the same flags, environment and\n" +
 			"file. Passwords are masked." + exitStatus("0    done", "2    wrong usage or configuration"),
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: a.configShow,
 	}
 	addFlags(show, serveSettings())
@@ -36,7 +37,7 @@ func (a *App) configCommand() *cobra.Command {
 		Short: "Write a configuration file with every setting at its default",
 		Long: "init writes a commented " + defaultConfigFile + " (or --config FILE). It never overwrites one." +
 			exitStatus("0    done", "1    failed", "2    wrong usage", "13   refused: the file exists"),
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: a.configInit,
 	}
 	init.Flags().String("config", defaultConfigFile, "file to write")

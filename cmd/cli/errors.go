@@ -2,10 +2,7 @@
 
 package cli
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // Exit codes; the same number means the same for every command.
 const (
@@ -36,15 +33,4 @@ func usagef(format string, args ...any) *Error {
 func (e *Error) hint(format string, args ...any) *Error {
 	e.Hint = fmt.Sprintf(format, args...)
 	return e
-}
-
-// isUsage recognises the errors cobra itself makes of a command line; it has
-// no type for them.
-func isUsage(err error) bool {
-	for _, s := range []string{"unknown command", "unknown flag", "unknown shorthand", "accepts ", "requires ", "invalid argument"} {
-		if strings.HasPrefix(err.Error(), s) {
-			return true
-		}
-	}
-	return false
 }

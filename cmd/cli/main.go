@@ -9,6 +9,9 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
+
+	"github.com/extenddb/extenddb/server/clock"
 )
 
 // Main runs the program and returns its exit code. The first SIGINT or SIGTERM
@@ -19,11 +22,25 @@ func Main(args []string, build Build) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		<-signals
-		cancel()
-		<-signals
+		obey(signals, clock.Real{}, cancel)
 		os.Exit(exitInterrupted) //nolint:forbidigo // a second signal means now
 	}()
 	app := &App{Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Build: build}
 	return app.Run(ctx, args)
+}
+
+// sameSignal is how close two signals are that somebody sent once: service
+// managers signal a process and then its group.
+const sameSignal = 500 * time.Millisecond
+
+// obey calls stop at the first signal and returns at the second.
+func obey(signals <-chan os.Signal, clk clock.Clock, stop func()) {
+	<-signals
+	first := clk.Now()
+	stop()
+	for range signals {
+		if clk.Now().Sub(first) > sameSignal {
+			return
+		}
+	}
 }

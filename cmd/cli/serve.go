@@ -11,6 +11,7 @@ import (
 	"net"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,7 @@ func (a *App) serveCommand() *cobra.Command {
 				"13   refused: the address is not loopback and there is no authentication",
 				"130  stopped by a second signal"),
 		Example: "  extenddb serve\n  extenddb serve --storage sqlite:///var/lib/extenddb/data.db --listen 127.0.0.1:8001",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE:    a.serve,
 	}
 	addFlags(cmd, serveSettings())
@@ -51,18 +52,28 @@ func (a *App) serve(cmd *cobra.Command, _ []string) error {
 	log := a.logger(v)
 	ctx := cmd.Context()
 	limitMemory(v.bytes("server.memory_budget"))
-	db, err := openStorage(ctx, v, log)
+	// The address first: a start that fails for it leaves no database behind.
+	l, err := listen(ctx, addr, v)
 	if err != nil {
 		return err
 	}
-	err = a.serveOn(ctx, v, addr, open, log, server.Options{
+	db, err := openStorage(ctx, v, log)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	if open {
+		log.Warn("serving without authentication on an address that others can reach: everybody who can connect can read and destroy all data",
+			"addr", l.Addr().String())
+	}
+	log.Info("serving", "addr", l.Addr().String(), "storage", v.text("storage.url"), "version", a.Build.complete().Version)
+	err = server.New(server.Options{
 		Storage: db,
 		Clock:   clock.Real{},
 		Log:     log,
 		Region:  v.text("server.region"),
 		Budget:  v.bytes("server.memory_budget"),
 		Drain:   v.duration("server.drain"),
-	})
+	}).Serve(ctx, l)
 	if cerr := db.Close(); cerr != nil {
 		err = errors.Join(err, fmt.Errorf("close the database: %w", cerr))
 	}
@@ -72,18 +83,22 @@ func (a *App) serve(cmd *cobra.Command, _ []string) error {
 	return err
 }
 
-func (a *App) serveOn(ctx context.Context, v values, addr string, open bool, log *slog.Logger, o server.Options) error {
+// listen opens the address. An IPv4 address stays one: "tcp" would make
+// 0.0.0.0 stand for IPv6 as well.
+func listen(ctx context.Context, addr string, v values) (net.Listener, error) {
+	network, flag := "tcp", "--listen"
+	if host, _, _ := splitAddr(addr); net.ParseIP(host).To4() != nil && !strings.Contains(host, ":") {
+		network = "tcp4"
+	}
+	if v.text("server.insecure_listen") != "" {
+		flag = "--insecure-listen"
+	}
 	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", addr)
+	l, err := lc.Listen(ctx, network, addr)
 	if err != nil {
-		return (&Error{Code: exitFailed, Err: err}).hint("choose another address with --listen HOST:PORT")
+		return nil, (&Error{Code: exitFailed, Err: err}).hint("choose another address with %s HOST:PORT", flag)
 	}
-	if open {
-		log.Warn("serving without authentication on an address that others can reach: everybody who can connect can read and destroy all data",
-			"addr", l.Addr().String())
-	}
-	log.Info("serving", "addr", l.Addr().String(), "storage", v.text("storage.url"), "version", a.Build.describe())
-	return server.New(o).Serve(ctx, l)
+	return l, nil
 }
 
 // aboveBudget is what the process needs beside bodies: caches and requests at
@@ -120,7 +135,12 @@ func listenAddr(v values) (addr string, open bool, err error) {
 func (a *App) logger(v values) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(v.text("log.level"))) // checked by the setting
-	o := &slog.HandlerOptions{Level: level}
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, at slog.Attr) slog.Attr {
+		if at.Value.Kind() == slog.KindDuration { // JSON would have bare nanoseconds
+			at.Value = slog.StringValue(at.Value.Duration().String())
+		}
+		return at
+	}}
 	if v.text("log.format") == "json" {
 		return slog.New(slog.NewJSONHandler(a.Stderr, o))
 	}

@@ -30,6 +30,8 @@ type setting struct {
 	usage  string
 	secret bool // masked when shown
 	check  func(string) error
+
+	choices []string // all values, for completion; nil when there are many
 }
 
 func (s setting) env() string {
@@ -51,15 +53,15 @@ func serveSettings() []setting {
 			usage: "bytes that request and response bodies in flight may take together"},
 		{key: "storage.url", flag: "storage", def: "sqlite:extenddb.db", check: checkStorage, secret: true,
 			usage: "where the data is: sqlite:FILE, sqlite:///absolute/FILE or sqlite::memory:"},
-		{key: "storage.sqlite.synchronous", flag: "sqlite-synchronous", def: "full", check: oneOf("full", "normal"),
+		{key: "storage.sqlite.synchronous", flag: "sqlite-synchronous", def: "full", choices: []string{"full", "normal"},
 			usage: "full survives power loss; normal survives only the end of the process"},
 		{key: "storage.sqlite.readers", flag: "sqlite-readers", def: "0", check: checkReaders,
 			usage: "reading connections; 0: two per processor, 4 to 8"},
 		{key: "storage.sqlite.mmap_size", flag: "sqlite-mmap-size", def: "0", check: checkBytes,
 			usage: "bytes of the file to map into memory; an I/O error under a map ends the process"},
-		{key: "log.level", flag: "log-level", def: "info", check: oneOf("debug", "info", "warn", "error"),
+		{key: "log.level", flag: "log-level", def: "info", choices: []string{"debug", "info", "warn", "error"},
 			usage: "least level to log"},
-		{key: "log.format", flag: "log-format", def: "text", check: oneOf("text", "json"),
+		{key: "log.format", flag: "log-format", def: "text", choices: []string{"text", "json"},
 			usage: "form of log lines"},
 	}
 }
@@ -90,6 +92,9 @@ func addFlags(cmd *cobra.Command, settings []setting) {
 	cmd.Flags().String("config", "", "configuration file (default "+defaultConfigFile+" when it exists)")
 	for _, s := range settings {
 		cmd.Flags().String(s.flag, s.def, fmt.Sprintf("%s [%s, %s]", s.usage, s.env(), s.key))
+		if len(s.choices) > 0 {
+			_ = cmd.RegisterFlagCompletionFunc(s.flag, cobra.FixedCompletions(s.choices, cobra.ShellCompDirectiveNoFileComp))
+		}
 	}
 }
 
@@ -120,7 +125,11 @@ func (a *App) resolve(cmd *cobra.Command, settings []setting) (values, error) {
 		if f := cmd.Flag(s.flag); f.Changed {
 			v = value{s.key, f.Value.String(), "flag", "--" + s.flag}
 		}
-		if err := s.check(v.Value); err != nil {
+		check := s.check
+		if s.choices != nil {
+			check = oneOf(s.choices...)
+		}
+		if err := check(v.Value); err != nil {
 			return nil, usagef("%s %q: %w", cmpOr(v.Source, s.key), v.Value, err).
 				hint("%s: %s", s.key, s.usage)
 		}
@@ -150,7 +159,7 @@ func environment(environ []string) map[string]string {
 // warnUnknown names variables that look like ours and are not: a typo there
 // would otherwise be silent.
 func (a *App) warnUnknown(env map[string]string, settings []setting) {
-	known := []string{"EXTENDDB_CONFIG"}
+	known := []string{"EXTENDDB_CONFIG", "EXTENDDB_OUTPUT"}
 	for _, s := range settings {
 		known = append(known, s.env())
 	}
@@ -168,21 +177,24 @@ func readConfig(path string, explicit bool, settings []setting) (map[string]stri
 	if errors.Is(err, fs.ErrNotExist) && !explicit {
 		return nil, nil
 	}
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usagef("configuration file: %w", err).hint("%q writes one", "extenddb config init --config "+path)
+	}
+	if err != nil {
+		return nil, usagef("configuration file: %w", err).hint("name a readable file with --config")
 	}
 	var tree map[string]any
 	if err := toml.Unmarshal(data, &tree); err != nil {
 		var at *toml.DecodeError
 		if errors.As(err, &at) {
 			line, column := at.Position()
-			return nil, usagef("configuration file %s:%d:%d: %w", path, line, column, err)
+			return nil, usagef("configuration file %s:%d:%d: %w", path, line, column, err).hint(tomlHint)
 		}
-		return nil, usagef("configuration file %s: %w", path, err)
+		return nil, usagef("configuration file %s: %w", path, err).hint(tomlHint)
 	}
 	flat := map[string]string{}
 	if err := flatten(flat, "", tree); err != nil {
-		return nil, usagef("configuration file %s: %w", path, err)
+		return nil, usagef("configuration file %s: %w", path, err).hint(tomlHint)
 	}
 	var keys []string
 	for _, s := range settings {
@@ -197,6 +209,8 @@ func readConfig(path string, explicit bool, settings []setting) (map[string]stri
 	return flat, nil
 }
 
+const tomlHint = "the file is TOML: [section] and key = \"value\"; \"extenddb config init --config FILE\" writes an example"
+
 func flatten(out map[string]string, prefix string, tree map[string]any) error {
 	for name, v := range tree {
 		switch v := v.(type) {
@@ -209,7 +223,7 @@ func flatten(out map[string]string, prefix string, tree map[string]any) error {
 		case int64, bool:
 			out[prefix+name] = fmt.Sprint(v)
 		default:
-			return fmt.Errorf("key %q: a string, an integer or a boolean is expected, not %T", prefix+name, v)
+			return fmt.Errorf("key %q: a string, an integer or a boolean is expected", prefix+name)
 		}
 	}
 	return nil
@@ -219,7 +233,10 @@ func flatten(out map[string]string, prefix string, tree map[string]any) error {
 func nearest(name string, candidates []string) string {
 	best, distance := "", 4
 	for _, c := range candidates {
-		if d := editDistance(name, c); d < distance {
+		if strings.HasSuffix(c, "."+name) { // a key outside its section
+			return fmt.Sprintf(" (did you mean %s?)", c)
+		}
+		if d := editDistance(name, c); d < distance && d < len(name) {
 			best, distance = c, d
 		}
 	}

@@ -22,7 +22,12 @@ func sqlitePath(url string) (string, error) {
 	rest, ok := strings.CutPrefix(url, "sqlite:")
 	if !ok {
 		scheme, _, found := strings.Cut(url, ":")
-		if !found {
+		switch {
+		case url == "":
+			return "", errors.New("names no database; sqlite:FILE does")
+		case url == sqlite.Memory:
+			return "", errors.New("must begin with the engine, as in sqlite::memory:")
+		case !found:
 			return "", errors.New("must begin with the engine, as in sqlite:" + url)
 		}
 		return "", fmt.Errorf("engine %q is not available in this version; sqlite is", scheme)

@@ -4,7 +4,6 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -16,10 +15,11 @@ func (a *App) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  cobra.NoArgs,
+		Long:  "version prints the version, the commit it was built from and that commit's date." + exitStatus("0    done", "2    wrong usage"),
+		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b := a.Build.complete()
-			return a.result(fmt.Sprintf("extenddb %s\n", b.describe()), map[string]string{
+			return a.result("extenddb "+b.describe()+"\n", map[string]string{
 				"version": b.Version, "commit": b.Commit, "date": b.Date,
 				"go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 			})
@@ -51,5 +51,15 @@ func (b Build) complete() Build {
 
 func (b Build) describe() string {
 	b = b.complete()
-	return strings.TrimSpace(strings.Join([]string{b.Version, b.Commit, b.Date}, " "))
+	var of []string
+	if b.Commit != "" && b.Commit != b.Version {
+		of = append(of, "commit "+b.Commit)
+	}
+	if b.Date != "" {
+		of = append(of, "of "+b.Date)
+	}
+	if len(of) == 0 {
+		return b.Version
+	}
+	return b.Version + " (" + strings.Join(of, " ") + ")"
 }

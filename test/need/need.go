@@ -6,6 +6,7 @@
 package need
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -50,5 +51,24 @@ func Missing(t testing.TB, name, reason string) {
 	if slices.Contains(required, name) || slices.Contains(required, "all") {
 		t.Fatalf("%s (required by EXTENDDB_TEST_REQUIRE)", reason)
 	}
+	record(t, reason)
 	t.Skip(reason)
+}
+
+// record adds the skip to the file that EXTENDDB_TEST_SKIPS names, so that
+// test/quick.sh can show it: go test is silent about skips in packages that pass.
+func record(t testing.TB, reason string) {
+	t.Helper()
+	path := os.Getenv("EXTENDDB_TEST_SKIPS")
+	if path == "" {
+		return
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := fmt.Fprintf(f, "skipped %s: %s\n", t.Name(), reason); err != nil {
+		t.Fatal(err)
+	}
 }
