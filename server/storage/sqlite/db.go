@@ -136,7 +136,10 @@ func (db *DB) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("lock database: %w", err)
 	}
-	db.files = []fileID{{db.path, file}, {db.lock.Path(), lock}}
+	db.files = []fileID{{db.path, file}}
+	if db.tmp == "" { // else nobody knows the name, and tidying up may take the lock away
+		db.files = append(db.files, fileID{db.lock.Path(), lock})
+	}
 	if err := db.inPlace(); err != nil { // whoever had the lock may have put another file there
 		return err
 	}

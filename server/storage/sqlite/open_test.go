@@ -170,6 +170,7 @@ func TestMemoryLeavesNothing(t *testing.T) {
 	db := mustOpen(t, Options{Path: Memory})
 	other := mustOpen(t, Options{Path: Memory})
 	tab := create(t, db, definition("t"))
+	_ = os.Remove(db.path + lockSuffix) // as tidying up the temporary directory may do
 	mustPut(t, db, tab, many(50, 10)...)
 	if _, err := other.Table(t.Context(), acct, "t"); !errors.Is(err, storage.ErrTableNotFound) {
 		t.Errorf("two databases are one: %v", err)
