@@ -237,15 +237,17 @@ func TestStatisticsAcrossRestarts(t *testing.T) {
 func TestSegmentsAreEven(t *testing.T) {
 	t.Parallel()
 	const segments = 16
-	for _, rows := range []int{16, 100, 4095, 4096, 4097, 8191, 10_000, 1_000_000} {
+	for rows, size := range map[int]int{
+		16: 8, 100: 8, 4095: 8, 4096: 8, 4097: 8, 8191: 8, 10_000: 8, 1_000_000: 8, 99_999: 2700, 777: 2700,
+	} {
 		var n thinner
-		row := storage.Row{Key: storage.Key{PK: make([]byte, 8)}}
+		row := storage.Row{Key: storage.Key{PK: make([]byte, size)}}
 		for i := range rows {
 			binary.BigEndian.PutUint64(row.Key.PK, uint64(i))
 			n.add(&row)
 		}
-		if len(n.kept) > maxSample || len(n.kept) < min(rows, maxSample/2) {
-			t.Errorf("%d rows: sample of %d", rows, len(n.kept))
+		if most := min(maxSample, maxSampleBytes/size+1); len(n.kept) > most || len(n.kept) < min(rows, most/2) {
+			t.Errorf("%d rows: sample of %d, at most %d", rows, len(n.kept), most)
 		}
 		last := 0
 		for i := 1; i <= segments; i++ {

@@ -287,28 +287,43 @@ func (k *tracker) save(s *session, c *catalog) error {
 // n-th key, n doubling when there are too many.
 type thinner struct {
 	every, seen int
+	bytes       int // of kept
 	kept        []storage.Position
 }
 
-const maxSample = 4096
+const (
+	maxSample      = 4096
+	maxSampleBytes = 1 << 20 // keys can be 2.7 KB: some hundreds are enough then
+)
 
 func (n *thinner) add(row *storage.Row) {
 	n.every = max(n.every, 1)
 	if n.seen%n.every == 0 {
-		if len(n.kept) == maxSample {
-			for i := range maxSample / 2 {
-				n.kept[i] = n.kept[2*i]
-			}
-			clear(n.kept[maxSample/2:])
-			n.kept = n.kept[:maxSample/2]
-			n.every *= 2
+		if len(n.kept) == maxSample || n.bytes >= maxSampleBytes {
+			n.halve()
 		}
 		if n.seen%n.every == 0 {
-			n.kept = append(n.kept, row.Clone().Position())
+			p := row.Clone().Position()
+			n.kept = append(n.kept, p)
+			n.bytes += sizeOf(p)
 		}
 	}
 	n.seen++
 }
+
+func (n *thinner) halve() {
+	n.bytes = 0
+	half := n.kept[:0]
+	for i := 0; i < len(n.kept); i += 2 {
+		half = append(half, n.kept[i])
+		n.bytes += sizeOf(n.kept[i])
+	}
+	clear(n.kept[len(half):])
+	n.kept = half
+	n.every *= 2
+}
+
+func sizeOf(p storage.Position) int { return len(p.P) + len(p.S) + len(p.PK) + len(p.SK) }
 
 // encodeSample packs positions: the length of each part, then the part.
 func encodeSample(ps []storage.Position) []byte {
