@@ -16,9 +16,9 @@ import (
 var (
 	// ErrForeign: the file is no ExtendDB database. It was not changed.
 	ErrForeign = errors.New("not an ExtendDB database")
-	// ErrLinked: the file has several names (hard links). The log and the lock
-	// would be beside one of them only.
-	ErrLinked = errors.New("database file has hard links: it must have one name")
+	// ErrLinked: the file has several names. The log and the lock would be
+	// beside one of them only.
+	ErrLinked = errors.New("database file has several names")
 	// ErrNewer: a newer program migrated the file.
 	ErrNewer = errors.New("database is of a newer version")
 )

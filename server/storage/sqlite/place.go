@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/extenddb/extenddb/server/storage"
 )
@@ -60,9 +61,27 @@ func makeFile(path string) (fs.FileInfo, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%w: no regular file", ErrForeign)
 	case names(info) > 1:
-		return nil, ErrLinked
+		return nil, fmt.Errorf("%w: it has hard links", ErrLinked)
+	case isMounted(path):
+		return nil, fmt.Errorf("%w: it is mounted by itself; mount its directory instead", ErrLinked)
 	}
 	return info, nil
+}
+
+// isMounted reports whether a file is a mount point, as in "docker run -v
+// FILE:FILE". Only Linux has such, and tells.
+func isMounted(path string) bool {
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return false
+	}
+	path = strings.ReplaceAll(path, " ", `\040`)
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); len(fields) > 4 && fields[4] == path {
+			return true
+		}
+	}
+	return false
 }
 
 // fileID is a file and the name it must keep.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -70,6 +71,24 @@ func TestHardLinksAreRefused(t *testing.T) {
 	}
 	_, err = Open(t.Context(), Options{Path: path})
 	wantErr(t, err, storage.ErrLocked)
+}
+
+func TestMountedFilesAreRefused(t *testing.T) {
+	t.Parallel()
+	dir := smallDisk(t, 1<<20) // where mounting is possible
+	path, other := filepath.Join(t.TempDir(), "a.db"), filepath.Join(dir, "b c.db")
+	mustOpen(t, Options{Path: path}) // still open
+	if err := os.WriteFile(other, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mount", "--bind", path, other).CombinedOutput(); err != nil {
+		t.Skipf("cannot mount a file: %v: %s", err, out)
+	}
+	_, err := Open(t.Context(), Options{Path: other})
+	if out, err := exec.Command("umount", other).CombinedOutput(); err != nil {
+		t.Errorf("umount: %s", out)
+	}
+	wantErr(t, err, ErrLinked)
 }
 
 // TestOnlyTheOwnerMayRead what is in the database.
