@@ -143,6 +143,8 @@ func (db *DB) open(ctx context.Context) error {
 	if err := db.inPlace(); err != nil { // whoever had the lock may have put another file there
 		return err
 	}
+	_, err = os.Stat(db.path + "-wal") // closing in order removes it
+	crashed := err == nil
 	c, err := openConn(db.path)
 	if err != nil {
 		return err
@@ -158,7 +160,7 @@ func (db *DB) open(ctx context.Context) error {
 	if err := migrate(c, empty, db.o.Clock.Now()); err != nil {
 		return err
 	}
-	if err := db.load(ctx, c); err != nil {
+	if err := db.load(ctx, c, crashed); err != nil {
 		return err
 	}
 	db.pool = newPool(db.o.Readers, db.openReader)

@@ -128,8 +128,9 @@ func (c *catalog) copy(acct string) *catalog {
 	return n
 }
 
-// load reads the catalog and what is known about each table.
-func (db *DB) load(ctx context.Context, c *conn) error {
+// load reads the catalog and what is known about each table. crashed: the last
+// server did not close in order.
+func (db *DB) load(ctx context.Context, c *conn, crashed bool) error {
 	ids := map[int64]map[string]storage.IndexID{}
 	err := c.each(ctx, "SELECT t, id, name FROM indexes", func(s *stmt) error {
 		t := s.colInt(0)
@@ -156,7 +157,7 @@ func (db *DB) load(ctx context.Context, c *conn) error {
 		return err
 	}
 	db.cat.Store(newCatalog(entries))
-	db.stats, err = loadTracker(ctx, c, db.o.Clock.Now())
+	db.stats, err = loadTracker(ctx, c, crashed, db.o.Clock.Now())
 	return err
 }
 

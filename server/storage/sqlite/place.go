@@ -95,9 +95,13 @@ type fileID struct {
 // owns the database by now.
 func (db *DB) inPlace() error {
 	for _, f := range db.files {
-		if info, err := os.Stat(f.path); err != nil || !os.SameFile(info, f.info) {
-			return fmt.Errorf("%w: %s was removed or replaced while the server runs: put it back, or stop the server",
-				storage.ErrUnavailable, f.path)
+		info, err := os.Stat(f.path)
+		if err == nil && !os.SameFile(info, f.info) {
+			err = errors.New("another file is there")
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %s was removed or replaced while the server runs, put it back or stop the server: %v",
+				storage.ErrUnavailable, f.path, err)
 		}
 	}
 	return nil

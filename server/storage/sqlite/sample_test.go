@@ -4,6 +4,7 @@ package sqlite
 
 import (
 	"context"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -78,4 +79,38 @@ func TestScansWaitForSamples(t *testing.T) {
 		mustPut(t, g.DB, tab, item("p", "s")) // lets the writer go on
 	})
 	asked.Wait()
+}
+
+// TestSamplesOutliveCrashes: scans go on after a crash, even of a server that
+// wrote nothing.
+func TestSamplesOutliveCrashes(t *testing.T) {
+	t.Parallel()
+	for name, crashed := range map[string]bool{"crashed": true, "closed": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clk := clock.NewFake(instant())
+			o := Options{Path: filepath.Join(t.TempDir(), "a.db"), Clock: clk}
+			db := mustOpen(t, o)
+			tab := create(t, db, definition("t"))
+			mustPut(t, db, tab, many(30, 10)...)
+			clk.Advance(countAfter)
+			finish(t, db, storage.Statistics, clk.Now())
+			mustPut(t, db, tab, many(40, 10)...)
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			clk.Advance(2 * sampleHeld)
+			want := 40 // nobody scanned lately
+			if crashed {
+				want = 30
+				db = mustOpen(t, o)
+				o.Path = crashImage(t, db)
+			}
+			db = mustOpen(t, o)
+			finish(t, db, storage.Statistics, clk.Now())
+			if n := sampleSize(t, db, tab, clk.Now()); n != want {
+				t.Errorf("sample of %d, want %d", n, want)
+			}
+		})
+	}
 }

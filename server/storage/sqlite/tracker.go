@@ -50,8 +50,9 @@ type tracked struct {
 }
 
 // loadTracker reads what is kept. After a crash nobody knows how much changed,
-// nor who scans: tables are counted again, samples kept for their hour.
-func loadTracker(ctx context.Context, c *conn, now time.Time) (*tracker, error) {
+// if anything did, nor who scans: tables are counted again, samples kept for
+// their hour.
+func loadTracker(ctx context.Context, c *conn, crashed bool, now time.Time) (*tracker, error) {
 	k := &tracker{tables: map[storage.TableID]*tracked{}}
 	clean, err := c.queryInt("SELECT v FROM meta WHERE k = 'clean'")
 	if err != nil {
@@ -72,7 +73,7 @@ func loadTracker(ctx context.Context, c *conn, now time.Time) (*tracker, error) 
 	})
 	samples := c.each(ctx, "SELECT t, ix, used FROM samples", func(s *stmt) error {
 		used := time.UnixMilli(s.colInt(2))
-		if clean == 0 {
+		if crashed || clean == 0 {
 			used = now
 		}
 		k.get(storage.TableID(s.colInt(0))).used[storage.IndexID(s.colInt(1))] = used
