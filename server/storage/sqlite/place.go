@@ -33,8 +33,8 @@ func resolve(path string) (string, error) {
 		}
 		path = filepath.Join(dir, filepath.Base(path))
 		target, err := os.Readlink(path)
-		if err != nil { // no link: a new file
-			return path, nil
+		if err != nil {
+			return path, nil //nolint:nilerr // no link: a new file
 		}
 		if path = target; !filepath.IsAbs(target) {
 			path = filepath.Join(dir, target)
@@ -100,7 +100,7 @@ func (db *DB) inPlace() error {
 			err = errors.New("another file is there")
 		}
 		if err != nil {
-			return fmt.Errorf("%w: %s was removed or replaced while the server runs, put it back or stop the server: %v",
+			return fmt.Errorf("%w: %s was removed or replaced while the server runs, put it back or stop the server: %w",
 				storage.ErrUnavailable, f.path, err)
 		}
 	}
