@@ -150,7 +150,7 @@ func TestQueryTableRefusals(t *testing.T) {
 			{legacy(`"pk":{"ComparisonOperator":"NULL"}`), "Attempted conditional constraint is not an indexable operation"},
 			{legacy(`"pk":` + isP + `,"sk":` + isP + `,"n":` + isP), "Conditions can be of length 1 or 2 only"},
 			{on("music", "pk = :p", `"FilterExpression":"sk = :p"`), "Filter Expression" + noKey + "sk"},
-			{on("music", "pk = :p", `"FilterExpression":"sk = :p and pk[1] = :p"`), "Filter Expression" + noKey + "pk"},
+			{on("music", "pk = :p", `"FilterExpression":"sk = :p and pk[1] = :p"`), scalar + "Key: pk"},
 			{on("music", "h = :p", index("g-all"), `"FilterExpression":"n = :n"`), "Filter Expression" + noKey + "n"},
 			{legacy(`"pk":`+isP, `"QueryFilter":{"pk":`+isP+`}`), "QueryFilter" + noKey + "pk"},
 			{on("music", "pk = :p", `"FilterExpression":"n.x = :p"`), scalar + "IndexKey: n"},

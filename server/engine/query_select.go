@@ -135,9 +135,12 @@ func (l *listing) finish(p *page) error {
 	return nil
 }
 
-// checkFilter refuses filters on attributes that a Query's key condition is
-// for, and paths into key attributes.
+// checkFilter refuses paths into key attributes, and filters on attributes that
+// a Query's key condition is for.
 func (l *listing) checkFilter(t *storage.Table, ix *storage.Index) error {
+	if err := checkScalarKeys(l.filter.Refs(), t, t.Indexes); err != nil {
+		return err
+	}
 	if l.query {
 		text := "Filter Expression"
 		if l.legacy {
@@ -152,7 +155,7 @@ func (l *listing) checkFilter(t *storage.Table, ix *storage.Index) error {
 			}
 		}
 	}
-	return checkScalarKeys(l.filter.Refs(), t, t.Indexes)
+	return nil
 }
 
 // unprojected lists the attributes among refs that an index does not carry,
