@@ -52,12 +52,13 @@ func (a *App) serve(cmd *cobra.Command, _ []string) error {
 	log := a.logger(v)
 	ctx := cmd.Context()
 	limitMemory(v.bytes("server.memory_budget"))
+	starting := context.WithoutCancel(ctx) // to be stopped meanwhile is no failure: it ends in order
 	// The address first: a start that fails for it leaves no database behind.
-	l, err := listen(ctx, addr, v)
+	l, err := listen(starting, addr, v)
 	if err != nil {
 		return err
 	}
-	db, err := openStorage(ctx, v, log)
+	db, err := openStorage(starting, v, log)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}

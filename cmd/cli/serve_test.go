@@ -269,3 +269,19 @@ func TestServeOutlivesItsLogReader(t *testing.T) {
 		t.Errorf("it was not closed in order (%v)", err)
 	}
 }
+
+// TestServeStoppedWhileItStarts is stopped as asked, not failed.
+func TestServeStoppedWhileItStarts(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var stderr bytes.Buffer
+	app := &App{Stdout: io.Discard, Stderr: &stderr}
+	file := filepath.Join(t.TempDir(), "data.db")
+	if code := app.Run(ctx, []string{"serve", "--listen", "127.0.0.1:0", "--storage", "sqlite:" + file}); code != exitOK {
+		t.Errorf("exit code %d, stderr:\n%s", code, stderr.String())
+	}
+	if !strings.Contains(stderr.String(), "msg=stopped") {
+		t.Errorf("no farewell in the log:\n%s", stderr.String())
+	}
+}
