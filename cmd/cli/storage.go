@@ -25,10 +25,8 @@ func sqlitePath(url string) (string, error) {
 		switch {
 		case url == "":
 			return "", errors.New("names no database; sqlite:FILE does")
-		case url == sqlite.Memory:
-			return "", errors.New("must begin with the engine, as in sqlite::memory:")
-		case !found:
-			return "", errors.New("must begin with the engine, as in sqlite:" + url)
+		case url == sqlite.Memory || !found:
+			return "", fmt.Errorf("must begin with the engine, as in %q", "sqlite:"+url)
 		}
 		return "", fmt.Errorf("engine %q is not available in this version; sqlite is", scheme)
 	}
