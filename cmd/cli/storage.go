@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"strings"
 
 	"github.com/extenddb/extenddb/server/clock"
@@ -65,15 +67,34 @@ func openStorage(ctx context.Context, v values, log *slog.Logger) (storage.Engin
 		Clock:       clock.Real{},
 		Log:         log,
 	})
-	var locked *storage.Locked
-	if errors.As(err, &locked) {
-		return nil, (&Error{Code: exitBusy, Err: err}).
-			hint("stop that server, or serve another file with --storage sqlite:FILE")
-	}
 	if err != nil {
-		return nil, err
+		return nil, openError(path, err)
 	}
 	return db, nil
+}
+
+// openError adds the exit code and what can be done.
+func openError(path string, err error) error {
+	var locked *storage.Locked
+	e := &Error{Code: exitFailed, Err: err}
+	switch {
+	case errors.As(err, &locked):
+		e.Code = exitBusy
+		return e.hint("stop that server, or serve another file with --storage sqlite:FILE")
+	case errors.Is(err, sqlite.ErrNewer):
+		return e.hint("use the version of extenddb that wrote the file, or a newer one")
+	case errors.Is(err, sqlite.ErrForeign):
+		return e.hint("serve another file with --storage sqlite:FILE; it is created when it is not there")
+	case errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(path, "~"):
+		return e.hint("write the path out, only a shell knows ~")
+	case errors.Is(err, fs.ErrNotExist):
+		return e.hint("create the directory first: mkdir -p %s", filepath.Dir(path))
+	case errors.Is(err, fs.ErrPermission):
+		return e.hint("the file, its %s.lock and their directory must be writable for this user", filepath.Base(path))
+	case errors.Is(err, storage.ErrCorrupt):
+		return e.hint("keep the file with its -wal and -shm as they are, and serve a copy or a backup")
+	}
+	return e
 }
 
 func splitAddr(s string) (host, port string, err error) {
