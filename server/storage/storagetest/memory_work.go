@@ -31,8 +31,9 @@ func (m *Memory) Sample(ctx context.Context, t *storage.Table, ix storage.IndexI
 		return nil, err
 	}
 	s := mt.samples[ix]
-	if s == nil {
-		return nil, nil
+	if s == nil { // an empty one, which is held like any other
+		s = &memSample{}
+		mt.samples[ix] = s
 	}
 	if now.After(s.used) {
 		s.used = now

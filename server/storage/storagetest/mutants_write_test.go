@@ -493,6 +493,11 @@ func workMutants() []mutant {
 				return m.Sample(ctx, t, ix, start)
 			}
 		}},
+		{"the first sample does not wait", "work/first sample waits", func(s *Stub, m *Memory) {
+			s.OnSample = func(ctx context.Context, t *storage.Table, ix storage.IndexID, _ time.Time) ([]storage.Position, error) {
+				return m.Sample(ctx, t, ix, start)
+			}
+		}},
 		{"samples are never renewed", "work/sample is held", func(s *Stub, m *Memory) {
 			s.OnSample = func(ctx context.Context, t *storage.Table, ix storage.IndexID, now time.Time) ([]storage.Position, error) {
 				return m.Sample(ctx, t, ix, now.Add(10_000*time.Hour))

@@ -23,6 +23,7 @@ func workChecks() []check {
 		{"work/statistics of a dropped table", checkStatisticsDropped},
 		{"work/sample", checkSample},
 		{"work/sample is held", checkSampleHeld},
+		{"work/first sample waits", checkFirstSampleWaits},
 		{"work/cancelled step", checkCancelledStep},
 	}
 }
@@ -290,6 +291,26 @@ func checkSampleHeld(e *env) {
 	q := keyOf(t, more[0]).PK
 	if samePositions(renewed, first) || !slices.ContainsFunc(renewed, func(p storage.Position) bool { return string(p.PK) == string(q) }) {
 		e.Fatal("unused sample is not renewed")
+	}
+}
+
+// checkFirstSampleWaits: a parallel scan that began without a sample has
+// everything in its first segment, and goes on so.
+func checkFirstSampleWaits(e *env) {
+	t, _ := e.filled(40)
+	e.now = e.now.Add(statisticsDue)
+	sample := func() int {
+		e.Helper()
+		s, err := e.e.Sample(e.ctx, t, 0, e.now)
+		e.ok(err)
+		return len(s)
+	}
+	equal(e, "sample that was not taken", sample(), 0)
+	e.finish(storage.Statistics, t.Name())
+	equal(e, "sample in the middle of a scan", sample(), 0)
+	e.count(t.Name())
+	if sample() == 0 {
+		e.Fatal("no sample is taken after the scan")
 	}
 }
 
