@@ -86,19 +86,20 @@ func (o *Options) setDefaults() {
 
 // DB is an open database: a storage.Engine.
 type DB struct {
-	o     Options
-	path  string
-	tmp   string // directory to remove at the end
-	lock  *flock.Flock
-	files []fileID // what the paths must name as long as it is open
-	life  life
-	cat   atomic.Pointer[catalog]
-	gate  atomic.Uint64 // see view
-	pool  *pool
-	w     *writer
-	stats *tracker
-	work  claims
-	bufs  sync.Pool // of *chunk
+	o       Options
+	path    string
+	tmp     string // directory to remove at the end
+	lock    *flock.Flock
+	files   []fileID // what the paths must name as long as it is open
+	life    life
+	closing sync.Once
+	cat     atomic.Pointer[catalog]
+	gate    atomic.Uint64 // see view
+	pool    *pool
+	w       *writer
+	stats   *tracker
+	work    claims
+	bufs    sync.Pool // of *chunk
 }
 
 var _ storage.Engine = (*DB)(nil)
@@ -254,14 +255,15 @@ func (db *DB) Ping(ctx context.Context) error {
 
 // Close implements storage.Lifecycle: it waits for running calls, iterators
 // included, writes the log back into the database file and gives the lock up.
-func (db *DB) Close() error {
-	if !db.life.close() {
-		return nil
-	}
-	db.pool.close()
-	err := db.w.stop()
-	db.release()
-	return public(err)
+// A second call waits for the first.
+func (db *DB) Close() (err error) {
+	db.closing.Do(func() {
+		db.life.close()
+		db.pool.close()
+		err = public(db.w.stop())
+		db.release()
+	})
+	return err
 }
 
 // read runs f on a reader. f must not wait for anything, the writer least of
@@ -311,23 +313,15 @@ func (l *life) leave() {
 	}
 }
 
-// close lets no call in any more and waits for those inside; false when that
-// was done before, by a call that may still wait.
-func (l *life) close() bool {
+// close lets no call in any more and waits for those inside.
+func (l *life) close() {
 	l.mu.Lock()
-	if l.closed {
-		idle := l.idle
-		l.mu.Unlock()
-		<-idle
-		return false
-	}
 	l.closed, l.idle = true, make(chan struct{})
 	if l.n == 0 {
 		close(l.idle)
 	}
 	l.mu.Unlock()
 	<-l.idle
-	return true
 }
 
 // isContext tells whether err is how ctx ended.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/extenddb/extenddb/format/ddb"
@@ -326,4 +327,23 @@ func TestSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestEveryCloseWaits until the database is closed.
+func TestEveryCloseWaits(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, Options{Path: filepath.Join(t.TempDir(), "a.db")})
+	mustPut(t, db, create(t, db, definition("t")), many(500, 1000)...)
+	var closers sync.WaitGroup
+	for range 8 {
+		closers.Go(func() {
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(db.path + "-wal"); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the log is still there (%v)", err)
+			}
+		})
+	}
+	closers.Wait()
 }
