@@ -5,6 +5,7 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"syscall"
 	"unsafe"
 
@@ -271,6 +272,11 @@ type sqliteError struct {
 }
 
 func (e *sqliteError) Error() string { return fmt.Sprintf("sqlite: %s (%d)", e.Text, e.Code) }
+
+// Is makes a file that may not be written an fs.ErrPermission.
+func (e *sqliteError) Is(target error) bool {
+	return target == fs.ErrPermission && (e.primary() == lib.SQLITE_READONLY || e.primary() == lib.SQLITE_PERM)
+}
 
 // primary is the code without its extension.
 func (e *sqliteError) primary() int { return e.Code & 0xff }

@@ -126,6 +126,9 @@ func (db *DB) open(ctx context.Context) error {
 	if err := db.place(); err != nil {
 		return err
 	}
+	if err := checkLock(db.path); err != nil {
+		return err
+	}
 	file, err := makeFile(db.path)
 	if err != nil {
 		return err

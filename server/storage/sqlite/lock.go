@@ -17,6 +17,19 @@ import (
 // a second process write, behind the back of the catalog in memory.
 const lockSuffix = ".lock"
 
+// lockText is what a lock file begins with, if anything.
+const lockText = "process "
+
+// checkLock refuses a lock file that another program put there for a purpose
+// of its own.
+func checkLock(db string) error {
+	path := db + lockSuffix
+	if text, err := os.ReadFile(path); err == nil && len(text) > 0 && !strings.HasPrefix(string(text), lockText) {
+		return fmt.Errorf("%w: %s is in the way, some other program's file", ErrForeign, path)
+	}
+	return nil
+}
+
 // takeLock makes this process the owner of the database file. The first line
 // of the lock file tells who holds it, the second where it is administered.
 // The file stays when the lock is released: removing it would race with the
@@ -35,7 +48,7 @@ func takeLock(db, socket string, since time.Time) (*flock.Flock, error) {
 	if err != nil {
 		host = "this host"
 	}
-	text := fmt.Sprintf("process %d on %s since %s\nsocket %s\n",
+	text := fmt.Sprintf(lockText+"%d on %s since %s\nsocket %s\n",
 		os.Getpid(), host, since.UTC().Format(time.RFC3339), socket)
 	// Where locks are mandatory the text may not be written; it only informs.
 	_ = os.WriteFile(path, []byte(text), 0o600)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,6 +93,31 @@ func TestForeignFilesAreRefused(t *testing.T) {
 			wantErr(t, err, c.want) // and the lock was given back
 		})
 	}
+}
+
+// TestForeignLockFile: what another program calls FILE.lock is not overwritten.
+func TestForeignLockFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "Cargo")
+	text := []byte("# generated\n")
+	if err := os.WriteFile(path+lockSuffix, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), Options{Path: path})
+	wantErr(t, err, ErrForeign)
+	if !strings.Contains(err.Error(), path+lockSuffix) {
+		t.Errorf("error %q does not name the file", err)
+	}
+	if after, err := os.ReadFile(path + lockSuffix); err != nil || !bytes.Equal(after, text) {
+		t.Errorf("the file was changed to %q (%v)", after, err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a database was made: %v", err)
+	}
+	if err := os.WriteFile(path+lockSuffix, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mustOpen(t, Options{Path: path})
 }
 
 // TestDamagedDefinitions: a definition that cannot be read takes its own table
