@@ -9,12 +9,12 @@ import (
 
 // AppendItem appends the canonical DynamoDB JSON of it: compact, members
 // sorted by their UTF-8 bytes, sets sorted, numbers in plain digits, strings
-// escaped as backup.md 2.4 rule 5 says. Equal items give equal bytes.
+// escaped as AppendString does. Equal items give equal bytes.
 func AppendItem(dst []byte, it Item) []byte { return appendItem(dst, it, plain) }
 
 // AppendBackupItem appends it as a backup line holds it: as AppendItem, but a
-// number whose plain form exceeds 40 characters in its exponent form (backup.md
-// 3.1). It differs from AppendItem only when it.HasLongNumber.
+// number whose plain form exceeds 40 characters in its exponent form. It
+// differs from AppendItem only when it.HasLongNumber.
 func AppendBackupItem(dst []byte, it Item) []byte { return appendItem(dst, it, backup) }
 
 // notation says how numbers are written.
@@ -98,8 +98,8 @@ func appendScalar(dst []byte, k Kind, s string, n notation) []byte {
 	return AppendString(dst, s)
 }
 
-// AppendString appends s as a JSON string with the fewest escapes JSON allows
-// (backup.md 2.4 rule 5). Invalid UTF-8 becomes U+FFFD.
+// AppendString appends s as a JSON string with the fewest escapes JSON allows:
+// quote, backslash and control characters. Invalid UTF-8 becomes U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')

@@ -119,7 +119,7 @@ func (s *Scanner) Blob() ([]byte, error) {
 }
 
 // unexpected is the service's text for a JSON value of type t where target, a
-// String, Boolean, Integer or Long, is expected (service.md 7.10).
+// String, Boolean, Integer or Long, is expected.
 func (s *Scanner) unexpected(t Token, target string) error {
 	switch t {
 	case TokenEnd:

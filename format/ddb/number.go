@@ -11,7 +11,8 @@ import (
 	"github.com/cockroachdb/apd/v3"
 )
 
-// Limits of a DynamoDB number (service.md 7.2; AWS "Supported data types").
+// Limits of a DynamoDB number (Amazon DynamoDB Developer Guide, "Supported
+// data types").
 const (
 	MaxDigits = 38  // significant decimal digits
 	maxExp    = 126 // 9.99..E+125 is 0.999..E+126
@@ -74,7 +75,7 @@ func ParseNumber(s string) (Number, error) {
 		return Number{}, &NumberError{NotNumber, s}
 	}
 	if m.significant == 0 {
-		// Zero is range-checked by its written exponent (service.md 6).
+		// Zero is range-checked by its written exponent, as measured on the service.
 		switch {
 		case e > maxExp-1:
 			return Number{}, &NumberError{NumberOverflow, s}
@@ -302,7 +303,7 @@ func appendZeros(dst []byte, n int) []byte {
 }
 
 // Scientific returns d.dddE±x, the form backup lines use for numbers whose
-// plain form exceeds 40 characters (backup.md 3.1): 1E-130, 9.9E125.
+// plain form exceeds 40 characters: 1E-130, 9.9E125.
 func (n Number) Scientific() string {
 	if n.digits == "" {
 		return "0"
@@ -320,7 +321,7 @@ func (n Number) Scientific() string {
 	return b.String()
 }
 
-// Size is the number of bytes the service counts for n (service.md 6):
+// Size is the number of bytes the service counts for n, as measured on it:
 // 1 + half the significant integer digits + half the significant fraction
 // digits, each rounded up, + 1 when negative.
 func (n Number) Size() int {

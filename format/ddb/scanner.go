@@ -13,7 +13,7 @@ import (
 // SyntaxError says that a body is not JSON, or that a member has a JSON type
 // the model does not allow: the wire's SerializationException.
 type SyntaxError struct {
-	// Message is the service's text (service.md 7.10); empty when the body
+	// Message is the service's text; empty when the body
 	// is not JSON at all, for which the service answers only the type.
 	Message string
 	Offset  int // byte offset in the input

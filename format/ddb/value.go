@@ -189,7 +189,7 @@ func Compare(a, b Value) (int, bool) {
 	return strings.Compare(a.s, b.s), true
 }
 
-// Size is the number of bytes the service counts for v (service.md 6).
+// Size is the number of bytes the service counts for v, as measured on it.
 func (v Value) Size() int {
 	switch v.kind {
 	case KindS, KindB:
@@ -233,7 +233,7 @@ func (it Item) Size() int {
 }
 
 // longNumber is the plain length beyond which backup lines use the exponent
-// form (backup.md 3.1).
+// form.
 const longNumber = 40
 
 // HasLongNumber reports whether a number anywhere in v has a plain form of

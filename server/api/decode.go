@@ -67,7 +67,7 @@ type jsonScanner interface {
 }
 
 // The texts for JSON values that are no structure, map or list where one is
-// expected (service.md 7.10). They differ by where it is expected: as a member,
+// expected. They differ by where it is expected: as a member,
 // as a structure in a list or map, as a list or map in a list or map.
 const (
 	memberMismatch        = "Unexpected field type"
