@@ -404,7 +404,7 @@ func (c *count) store(ctx context.Context, now time.Time) error {
 // it has no position or does not exist: then all is in their first segment.
 func (tx *tx) keepsSample(id storage.TableID, ix storage.IndexID, now time.Time) (kept, empty bool, err error) {
 	k := tx.w.db.stats
-	if !k.held(id, ix, now, sampleHeld) {
+	if !k.held(id, ix, now) {
 		return false, false, nil
 	}
 	st, err := tx.w.s.stmt(sqlSample)
@@ -419,9 +419,6 @@ func (tx *tx) keepsSample(id storage.TableID, ix storage.IndexID, now time.Time)
 	}
 	if found {
 		defer st.reset()
-		if len(st.colBlob(0)) > 0 {
-			return true, false, nil
-		}
 	}
-	return k.held(id, ix, now, emptyHeld), true, nil
+	return true, !found || len(st.colBlob(0)) == 0, nil
 }

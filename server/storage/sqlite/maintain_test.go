@@ -166,8 +166,8 @@ func TestStatisticsAreDue(t *testing.T) {
 		{"doubled, too soon", &tracked{at: instant().Add(-4 * time.Second), items: 10_000, changed: 10_001}, false},
 		{"old and changed", &tracked{at: instant().Add(-6 * time.Hour), items: 10_000, changed: 1}, true},
 		{"old and unchanged", &tracked{at: instant().Add(-23 * time.Hour), items: 10_000}, false},
-		{"without sample", &tracked{at: instant().Add(-emptyHeld), later: true}, true},
-		{"without sample, too soon", &tracked{at: instant().Add(-emptyHeld + 1), later: true}, false},
+		{"without sample", &tracked{at: instant().Add(-sampleHeld), later: true}, true},
+		{"without sample, too soon", &tracked{at: instant().Add(-sampleHeld + 1), later: true}, false},
 		{"very old", &tracked{at: instant().Add(-24 * time.Hour), items: 10_000}, true},
 	} {
 		k := &tracker{tables: map[storage.TableID]*tracked{}}

@@ -40,15 +40,15 @@ func TestFirstSampleWaitsForScans(t *testing.T) {
 			finish(t, db, storage.Statistics, clk.Now())
 		}
 	}
-	if _, due := work(t, db, storage.Statistics, clk.Now().Add(emptyHeld-3*time.Minute)); due {
+	if _, due := work(t, db, storage.Statistics, clk.Now().Add(sampleHeld-3*time.Minute)); due {
 		t.Error("due before the scan may be over")
 	}
-	clk.Advance(emptyHeld)
+	clk.Advance(sampleHeld)
 	finish(t, db, storage.Statistics, clk.Now()) // although nothing changed
 	if n := sampleSize(t, db, tab, clk.Now()); n != 30 {
 		t.Errorf("sample of %d", n)
 	}
-	clk.Advance(emptyHeld)
+	clk.Advance(sampleHeld)
 	if _, due := work(t, db, storage.Statistics, clk.Now()); due {
 		t.Error("due although there is a sample and nothing changed")
 	}
@@ -110,6 +110,46 @@ func TestSamplesOutliveCrashes(t *testing.T) {
 			finish(t, db, storage.Statistics, clk.Now())
 			if n := sampleSize(t, db, tab, clk.Now()); n != want {
 				t.Errorf("sample of %d, want %d", n, want)
+			}
+		})
+	}
+}
+
+// TestFirstSampleWaitsAcrossRestarts: a scan that found no sample may go on
+// after a restart.
+func TestFirstSampleWaitsAcrossRestarts(t *testing.T) {
+	t.Parallel()
+	for name, crashed := range map[string]bool{"crashed": true, "closed": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clk := clock.NewFake(instant())
+			o := Options{Path: filepath.Join(t.TempDir(), "a.db"), Clock: clk}
+			db := mustOpen(t, o)
+			tab := create(t, db, definition("t"))
+			mustPut(t, db, tab, many(30, 10)...)
+			if n := sampleSize(t, db, tab, clk.Now()); n != 0 {
+				t.Fatalf("sample of %d before any count", n)
+			}
+			if crashed {
+				o.Path = crashImage(t, db)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			db = mustOpen(t, o)
+			tab, err := db.Table(t.Context(), acct, "t")
+			if err != nil {
+				t.Fatal(err)
+			}
+			clk.Advance(countAfter)
+			finish(t, db, storage.Statistics, clk.Now())
+			if n := sampleSize(t, db, tab, clk.Now()); n != 0 {
+				t.Errorf("sample of %d while the scan may go on", n)
+			}
+			clk.Advance(sampleHeld)
+			finish(t, db, storage.Statistics, clk.Now()) // although nothing changed
+			if n := sampleSize(t, db, tab, clk.Now()); n != 30 {
+				t.Errorf("sample of %d once it is over", n)
 			}
 		})
 	}

@@ -15,6 +15,9 @@ const (
 	sqlSetVer   = "UPDATE meta SET v = ? WHERE k = 'ver'"
 	sqlSetClean = "UPDATE meta SET v = ? WHERE k = 'clean'"
 
+	// Tables and indexes that have no sample, or an empty one.
+	sqlUnsampled = "SELECT id, 0 FROM tables UNION SELECT t, id FROM indexes EXCEPT SELECT t, ix FROM samples WHERE length(positions) > 0"
+
 	// Rows and entries.
 	sqlGet    = "SELECT ver, size, flags, item FROM r WHERE t = ? AND pk = ? AND sk = ?"
 	sqlFind   = "SELECT id, ver FROM r WHERE t = ? AND pk = ? AND sk = ?"

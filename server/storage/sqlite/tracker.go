@@ -22,10 +22,9 @@ const (
 	countAtLast  = 6 * time.Hour   // when anything did, as the service does
 	countAnyway  = 24 * time.Hour  // so that a sample held back is renewed
 	fewChanges   = 100
-	smallTable   = 1000            // rows; it is counted again after any change, at most once in countAfter
-	sampleHeld   = time.Hour       // after the last scan on it
-	emptyHeld    = 5 * time.Minute // the same when there is none yet: the first is wanted soon
-	maxCached    = 16              // samples, of up to 1 MB
+	smallTable   = 1000      // rows; it is counted again after any change, at most once in countAfter
+	sampleHeld   = time.Hour // after the last scan on it
+	maxCached    = 16        // samples, of up to 1 MB
 )
 
 // tracker knows the statistics of all tables, how much changed since they were
@@ -79,7 +78,15 @@ func loadTracker(ctx context.Context, c *conn, crashed bool, now time.Time) (*tr
 		k.get(storage.TableID(s.colInt(0))).used[storage.IndexID(s.colInt(1))] = used
 		return nil
 	})
-	return k, errors.Join(tables, indexes, samples)
+	// Who scans without a sample is not kept: anybody may have been.
+	unsampled := c.each(ctx, sqlUnsampled, func(s *stmt) error {
+		t := k.get(storage.TableID(s.colInt(0)))
+		if t.items > 0 || t.changed > 0 || t.unknown || t.at.IsZero() {
+			t.used[storage.IndexID(s.colInt(1))], t.later = now, true
+		}
+		return nil
+	})
+	return k, errors.Join(tables, indexes, samples, unsampled)
 }
 
 // get returns what is known of a table; the lock is held.
@@ -153,7 +160,7 @@ func (k *tracker) due(id storage.TableID, now time.Time) bool {
 		t.changed > max(fewChanges, t.items) && age >= recountAfter ||
 		t.changed > 0 && age >= countAfter && t.items+t.changed <= smallTable ||
 		t.changed > 0 && age >= countAtLast ||
-		t.later && age >= emptyHeld ||
+		t.later && age >= sampleHeld ||
 		age >= countAnyway
 }
 
@@ -175,12 +182,13 @@ func (k *tracker) counted(id storage.TableID, s storage.Stats, now time.Time, be
 	t.changed -= before
 }
 
-// held reports whether scans used the sample of an index less than so long ago.
-func (k *tracker) held(id storage.TableID, ix storage.IndexID, now time.Time, long time.Duration) bool {
+// held reports whether scans may still rely on the sample of an index, or on
+// there being none.
+func (k *tracker) held(id storage.TableID, ix storage.IndexID, now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	used, ok := k.get(id).used[ix]
-	return ok && now.Sub(used) < long
+	return ok && now.Sub(used) < sampleHeld
 }
 
 // store makes use wait until the function it returns is called. Otherwise a
