@@ -50,14 +50,7 @@ func (s *Scanner) Bool() (bool, error) {
 // Int reads a member of type Integer or Long, as name says. A fraction is cut
 // off, as the service does.
 func (s *Scanner) Int(name string) (int64, error) {
-	t, err := s.Peek()
-	if err != nil {
-		return 0, err
-	}
-	if t != TokenNumber {
-		return 0, s.unexpected(t, name)
-	}
-	raw, err := s.RawNumber()
+	raw, err := s.numberMember(name)
 	if err != nil {
 		return 0, err
 	}
@@ -77,19 +70,24 @@ func (s *Scanner) Int(name string) (int64, error) {
 // Float reads a member of type Double, as name says; a number beyond its range
 // becomes the nearest one within.
 func (s *Scanner) Float(name string) (float64, error) {
-	t, err := s.Peek()
-	if err != nil {
-		return 0, err
-	}
-	if t != TokenNumber {
-		return 0, s.unexpected(t, name)
-	}
-	raw, err := s.RawNumber()
+	raw, err := s.numberMember(name)
 	if err != nil {
 		return 0, err
 	}
 	f, _ := strconv.ParseFloat(string(raw), 64) // out of range: infinite
 	return min(max(f, -math.MaxFloat64), math.MaxFloat64), nil
+}
+
+// numberMember reads the text of a member of a numeric type.
+func (s *Scanner) numberMember(name string) ([]byte, error) {
+	t, err := s.Peek()
+	switch {
+	case err != nil:
+		return nil, err
+	case t != TokenNumber:
+		return nil, s.unexpected(t, name)
+	}
+	return s.RawNumber()
 }
 
 // Blob reads a member of type Blob: standard base64 with padding.
