@@ -48,7 +48,7 @@ const (
 	sqlSetIxStats = "INSERT OR REPLACE INTO index_stats (ix, t, items, bytes) VALUES (?, ?, ?, ?)"
 	sqlSetSample  = "INSERT OR REPLACE INTO samples (t, ix, used, positions) VALUES (?, ?, 0, ?)"
 	sqlSample     = "SELECT positions FROM samples WHERE t = ? AND ix = ?"
-	sqlUseSample  = "UPDATE samples SET used = ? WHERE t = ? AND ix = ?"
+	sqlUseSample  = "INSERT INTO samples (used, t, ix, positions) VALUES (?, ?, ?, x'') ON CONFLICT DO UPDATE SET used = excluded.used"
 )
 
 // forget lists what removes a table's last traces.

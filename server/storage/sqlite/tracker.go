@@ -70,15 +70,20 @@ func loadTracker(ctx context.Context, c *conn, crashed bool, now time.Time) (*tr
 			storage.IndexStats{Items: s.colInt(2), Bytes: s.colInt(3)}
 		return nil
 	})
-	samples := c.each(ctx, "SELECT t, ix, used FROM samples", func(s *stmt) error {
+	samples := c.each(ctx, "SELECT t, ix, used, length(positions) FROM samples", func(s *stmt) error {
 		used := time.UnixMilli(s.colInt(2))
 		if crashed || clean == 0 {
 			used = now
 		}
-		k.get(storage.TableID(s.colInt(0))).used[storage.IndexID(s.colInt(1))] = used
+		t := k.get(storage.TableID(s.colInt(0)))
+		t.used[storage.IndexID(s.colInt(1))] = used
+		t.later = t.later || s.colInt(3) == 0
 		return nil
 	})
-	// Who scans without a sample is not kept: anybody may have been.
+	if !crashed && clean != 0 {
+		return k, errors.Join(tables, indexes, samples)
+	}
+	// Of those without a sample too, anybody may have been scanning.
 	unsampled := c.each(ctx, sqlUnsampled, func(s *stmt) error {
 		t := k.get(storage.TableID(s.colInt(0)))
 		if t.items > 0 || t.changed > 0 || t.unknown || t.at.IsZero() {
