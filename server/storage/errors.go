@@ -19,6 +19,15 @@ var (
 	ErrClaimed       = errors.New("work is owned by somebody else")
 	ErrNoWork        = errors.New("nothing to do")
 	ErrClosed        = errors.New("engine is closed")
+	// ErrTableNotActive: a snapshot of a table that is CREATING.
+	ErrTableNotActive = errors.New("table is not active")
+	// ErrTooManySnapshots: the engine holds as many as it may.
+	ErrTooManySnapshots = errors.New("too many table snapshots are open")
+	// ErrSnapshotExpired: the engine no longer has the instant; a new snapshot
+	// may succeed.
+	ErrSnapshotExpired = errors.New("snapshot has expired")
+	// ErrUnsupported: this engine, as it is set up, cannot do it.
+	ErrUnsupported = errors.New("not supported by this storage engine")
 	// ErrUnavailable: the engine could not do it now (disk full, I/O error,
 	// database gone). Nothing of the call was kept; it may be tried again.
 	ErrUnavailable = errors.New("storage is unavailable")

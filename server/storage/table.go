@@ -25,6 +25,7 @@ type Status uint8
 const (
 	Active Status = iota + 1
 	Deleting
+	Creating // being loaded: see Loader
 )
 
 // String returns the TableStatus of the wire.
@@ -34,6 +35,8 @@ func (s Status) String() string {
 		return "ACTIVE"
 	case Deleting:
 		return "DELETING"
+	case Creating:
+		return "CREATING"
 	}
 	return fmt.Sprintf("Status(%d)", uint8(s))
 }

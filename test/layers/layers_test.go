@@ -24,6 +24,11 @@ const module = "github.com/extenddb/extenddb/"
 // the packages below it.
 var allowed = map[string][]string{
 	"format/ddb":                 {},
+	"format":                     {"format/ddb"},
+	"backupstore":                {},
+	"backupstore/fs":             {"backupstore"},
+	"backupstore/storetest":      {"backupstore"},
+	"server/progress":            {"server/clock"},
 	"server/clock":               {},
 	"server/auth":                {},
 	"server/api":                 {"format/ddb"},
@@ -34,14 +39,17 @@ var allowed = map[string][]string{
 	"server/storage/storagetest": {"server/storage", "server/storage/keyenc", "server/clock", "format/ddb"},
 	"server/engine":              {"server/api", "server/auth", "server/expr", "server/storage", "server/storage/keyenc", "server/clock", "format/ddb"},
 	"server/wire":                {"server/engine", "server/api", "server/auth", "server/clock", "format/ddb"},
-	"server/jobs":                {"server/storage", "server/clock", "format/ddb"},
-	"server":                     {"server/wire", "server/engine", "server/api", "server/auth", "server/jobs", "server/storage", "server/clock"},
+	"server/backup":              {"server/storage", "format", "format/ddb", "backupstore", "server/progress", "server/clock"},
+	"server/jobs":                {"server/storage", "server/backup", "backupstore", "format", "server/progress", "server/clock", "format/ddb"},
+	"server/admin":               {"server/progress", "server/clock"},
+	"server":                     {"server/wire", "server/engine", "server/api", "server/auth", "server/jobs", "server/admin", "server/backup", "server/progress", "server/storage", "server/clock", "backupstore"},
+	"tui":                        {"server/admin", "server/progress"},
 	"cmd/cli":                    {"…"},
 	"cmd/extenddb":               {"cmd/cli"},
 }
 
 // testsOnly are packages that nothing shipped may import.
-var testsOnly = []string{"server/storage/storagetest", "test"}
+var testsOnly = []string{"server/storage/storagetest", "backupstore/storetest", "test"}
 
 type pkg struct {
 	ImportPath, Dir string

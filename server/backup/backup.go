@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package backup creates, lists, verifies, deletes and restores backups of
+// tables: snapshot -> format -> store, and back. Everything is a plain function
+// of what it is given; nothing here knows of processes, sockets or commands.
+package backup
+
+import (
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/extenddb/extenddb/backupstore"
+	"github.com/extenddb/extenddb/format"
+	"github.com/extenddb/extenddb/server/clock"
+	"github.com/extenddb/extenddb/server/progress"
+	"github.com/extenddb/extenddb/server/storage"
+)
+
+// Env is what the functions of this package work with.
+type Env struct {
+	Store  backupstore.Store
+	Clock  clock.Clock
+	Log    *slog.Logger
+	Random io.Reader     // of backup ids; nil: crypto/rand
+	Report progress.Sink // nil: none
+	Job    string        // Event.Job of what is reported
+	Limits Limits
+}
+
+// Limits bound what is read and written; zeros are the defaults.
+type Limits struct {
+	MaxManifest int64 // bytes; 64 MiB
+	Read        format.ReadLimits
+	TargetBytes int64 // plain bytes of a data file; 64 MiB
+	Workers     int   // that compress or decode; 0: one per CPU but one, at least 1
+}
+
+// CreateOptions say what to back up.
+type CreateOptions struct {
+	Source  storage.Snapshotter
+	Backend string // "sqlite"
+	Version string // of this program
+	Region  string // of ARNs
+	Account string
+	Table   string
+	Name    string // of the backup; "": the table's name and the time
+	Items   int64  // estimate of the rows, for progress; 0 unknown
+}
+
+// Summary describes a complete backup. Its JSON is a documented contract.
+type Summary struct {
+	ARN       string    `json:"arn"`
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	Account   string    `json:"account"`
+	Table     string    `json:"table"`
+	Created   time.Time `json:"created"`
+	Items     int64     `json:"items"`
+	TableSize int64     `json:"table_size_bytes"` // as DynamoDB counts items
+	Size      int64     `json:"size_bytes"`       // compressed bytes of the data files
+	Files     int       `json:"files"`
+	Protected bool      `json:"protected"`
+}
+
+// RestoreOptions say what to restore, and as what.
+type RestoreOptions struct {
+	Target  storage.Loader
+	Account string
+	As      string // name of the new table
+	DryRun  bool   // verify everything, check the target, write nothing
+	// Exists reports whether the target name is taken; the dry run and the
+	// check before the verification use it.
+	Exists func(account, table string) (bool, error)
+}
+
+// RestoreResult is what a restore did, or would do. Its JSON is a documented
+// contract.
+type RestoreResult struct {
+	Backup  string `json:"backup"` // ARN
+	Table   string `json:"table"`  // of the target
+	Items   int64  `json:"items"`
+	Size    int64  `json:"table_size_bytes"`
+	Indexes int    `json:"indexes"`
+	DryRun  bool   `json:"dry_run"`
+}
+
+// Finding is something wrong with a backup.
+type Finding struct {
+	Object  string `json:"object"` // key within the backup
+	Message string `json:"message"`
+}
+
+// Report is the result of Verify.
+type Report struct {
+	Backup   Summary   `json:"backup"`
+	Checked  int64     `json:"checked_items"`
+	Ordered  bool      `json:"key_ordered"` // found to be: then it has no duplicate keys
+	Findings []Finding `json:"findings"`    // never nil
+}
