@@ -44,9 +44,12 @@ type Snapshot interface {
 type Loader interface {
 	// Load adds a table that is CREATING: listed and described, but neither
 	// read nor written by anybody but the returned Loading until that is
-	// finished. A process that dies leaves it CREATING; opening the engine
-	// makes such a table DELETING, work for the job runner like any drop.
-	// *TableExists, ErrTooManyTables.
+	// finished: ErrTableNotFound. UpdateTable and DropTable ask their change or
+	// check, like for any other; the load of a table that is dropped ends with
+	// ErrTableNotFound. No work is pending on a table being loaded. A process
+	// that dies leaves it CREATING; opening the engine makes such a table
+	// DELETING, work for the job runner like any drop. *TableExists,
+	// ErrTooManyTables.
 	Load(ctx context.Context, account string, def ddb.TableDefinition, at time.Time) (Loading, error)
 }
 
@@ -58,20 +61,27 @@ type LoadRow struct {
 }
 
 // Loading is the load of one table. Its methods are called by one goroutine.
+// After an error only Abort is allowed.
 type Loading interface {
-	// Table is the definition of the table being loaded.
+	// Table is the definition of the table being loaded, CREATING.
 	Table() *Table
-	// Add stores rows; they should come in key order, which is faster, but
-	// need not. *DuplicateKey when a row of that key was added before; only
-	// Abort is allowed after an error.
+	// Add stores rows, which are the caller's again when it returns; they
+	// should come in key order, which is faster, but need not, and some
+	// thousand at a time. Client writes get in between. *DuplicateKey when a
+	// row of that key was added before; ErrTableNotFound when the table was
+	// dropped.
 	Add(ctx context.Context, rows []LoadRow) error
 	// Finish builds the indexes, sets the statistics and makes the table
-	// ACTIVE, all that in one step for whoever looks. progress, when not nil,
-	// is told of the entries done and to do.
+	// ACTIVE, with its next version, all that in one step for whoever looks.
+	// progress, when not nil, is told of the entries done and to do, by the
+	// caller's goroutine, which may use the engine but not close it.
+	// ErrTableNotFound when the table was dropped.
 	Finish(ctx context.Context, progress func(done, total int64)) error
-	// Abort makes the table DELETING, unless it is ACTIVE, and frees what the
-	// load holds; the job runner removes the rows. Idempotent; to be called
-	// on every path, also after Finish, where it does nothing.
+	// Abort makes the table DELETING, unless it is ACTIVE or gone, and frees
+	// what the load holds; the job runner removes the rows. Idempotent; to be
+	// called on every path, also after Finish, where it does nothing. When it
+	// fails, so does the load: the table becomes DELETING later, at the latest
+	// when the engine is opened again.
 	Abort() error
 }
 

@@ -28,7 +28,8 @@ type CheckOptions struct {
 // Checked wraps an engine in the contract: it refuses invalid calls with
 // ErrInvalid, lets only listed errors out (any other becomes an ErrCorrupt
 // that hides it), checks what the engine answers, and at Close reports every
-// lease that was not released and every iterator that was not ended.
+// lease that was not released, iterator that was not ended and load that was
+// neither finished nor aborted.
 func Checked(e Engine, o CheckOptions) Engine {
 	if o.Report == nil {
 		o.Report = func(error) {}
@@ -41,7 +42,7 @@ type checked struct {
 	o    CheckOptions
 
 	mu   sync.Mutex
-	open map[*handle]struct{} // leases and iterators
+	open map[*handle]struct{} // leases, iterators, loads
 }
 
 // handle is something the caller must close.
@@ -115,24 +116,35 @@ func (c *checked) Close() error {
 // CreateTable implements Catalog.
 func (c *checked) CreateTable(ctx context.Context, account string, def ddb.TableDefinition, at time.Time) (*Table, error) {
 	const call = "CreateTable"
-	n := len(def.GlobalSecondaryIndexes) + len(def.LocalSecondaryIndexes)
-	if _, err := NewTable(Table{Account: account, Def: def}, make([]IndexID, n)); err != nil {
-		return nil, c.invalid(call, "%v", err)
-	}
-	if account == "" || def.TableName == "" || at.IsZero() {
-		return nil, c.invalid(call, "account %q, table %q, instant %v", account, def.TableName, at)
+	if err := c.checkNew(call, account, def, at); err != nil {
+		return nil, err
 	}
 	t, err := c.next.CreateTable(ctx, account, def, at)
-	if errors.Is(err, ErrTableExists) {
-		var exists *TableExists
-		if !errors.As(err, &exists) || exists.Table == nil {
-			c.breach(call, "ErrTableExists without the table: %v", err)
-		}
-	}
+	c.checkExists(call, err)
 	if err == nil {
 		c.checkTable(call, t, account, def.TableName)
 	}
 	return t, c.filter(ctx, call, err, ErrTableExists, ErrTooManyTables)
+}
+
+// checkNew checks what is asked of a new table.
+func (c *checked) checkNew(call, account string, def ddb.TableDefinition, at time.Time) error {
+	n := len(def.GlobalSecondaryIndexes) + len(def.LocalSecondaryIndexes)
+	if _, err := NewTable(Table{Account: account, Def: def}, make([]IndexID, n)); err != nil {
+		return c.invalid(call, "%v", err)
+	}
+	if account == "" || def.TableName == "" || at.IsZero() {
+		return c.invalid(call, "account %q, table %q, instant %v", account, def.TableName, at)
+	}
+	return nil
+}
+
+// checkExists: an ErrTableExists carries the table.
+func (c *checked) checkExists(call string, err error) {
+	var exists *TableExists
+	if errors.Is(err, ErrTableExists) && (!errors.As(err, &exists) || exists.Table == nil) {
+		c.breach(call, "ErrTableExists without the table: %v", err)
+	}
 }
 
 // checkTable checks a definition the engine returned.

@@ -39,8 +39,8 @@ func (o *watch) run(t *Table, cur *Row) (*Next, error) {
 	case t == nil || t.ID != o.w.Table.ID || t.Version < o.w.Table.Version:
 		o.c.breach(o.call, "Decide runs with another or older table: %+v", t)
 		t = o.w.Table
-	case t.Status == Deleting:
-		o.c.breach(o.call, "Decide runs with a table that is being deleted")
+	case t.Status != Active:
+		o.c.breach(o.call, "Decide runs with a table that is %s", t.Status)
 	}
 	if cur != nil {
 		if !cur.Key.Equal(o.w.Key) || len(cur.Item) == 0 {

@@ -287,7 +287,7 @@ func decideBreaches() map[string]breach {
 			}
 			_, err := b.c.Write(ctx, b.put("1"))
 			return err
-		}, "that is being deleted"},
+		}, "that is DELETING"},
 		"decide with another row": {func(ctx context.Context, b *bench) error {
 			b.OnWrite = func(_ context.Context, w storage.Write) (storage.Result, error) {
 				_, err := w.Decide(b.t, b.stored("2"))

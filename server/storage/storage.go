@@ -28,6 +28,7 @@ type Engine interface {
 	Writer
 	Reader
 	Maintainer
+	Loader
 	Lifecycle
 }
 

@@ -80,6 +80,7 @@ func openMemory(d *disk) *Memory { return &Memory{disk: d, claims: map[storage.W
 // Reopen closes the engine and returns a new one with the same data.
 func (m *Memory) Reopen() *Memory {
 	_ = m.Close() // never fails
+	m.disk.dropLoads()
 	return openMemory(m.disk)
 }
 
@@ -111,6 +112,15 @@ func (m *Memory) Close() error {
 func (m *Memory) CreateTable(ctx context.Context, account string, def ddb.TableDefinition, at time.Time) (*storage.Table, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	mt, err := m.create(ctx, account, def, at, storage.Active)
+	if err != nil {
+		return nil, err
+	}
+	return mt.def, nil
+}
+
+// create adds a table; the lock is held.
+func (m *Memory) create(ctx context.Context, account string, def ddb.TableDefinition, at time.Time, status storage.Status) (*memTable, error) {
 	if err := m.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -129,7 +139,7 @@ func (m *Memory) CreateTable(ctx context.Context, account string, def ddb.TableD
 	}
 	t, err := storage.NewTable(storage.Table{
 		ID: d.lastTable, UUID: fmt.Sprintf("00000000-0000-4000-8000-%012d", d.lastTable), Account: account,
-		Version: 1, Status: storage.Active, Created: at.UTC().Truncate(time.Millisecond), Def: def,
+		Version: 1, Status: status, Created: at.UTC().Truncate(time.Millisecond), Def: def,
 	}, ids)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", storage.ErrInvalid, err)
@@ -137,10 +147,9 @@ func (m *Memory) CreateTable(ctx context.Context, account string, def ddb.TableD
 	if d.tables[account] == nil {
 		d.tables[account] = map[string]*memTable{}
 	}
-	d.tables[account][def.TableName] = &memTable{
-		def: t, entries: map[storage.IndexID][]*memEntry{}, samples: map[storage.IndexID]*memSample{},
-	}
-	return t, nil
+	mt := &memTable{def: t, entries: map[storage.IndexID][]*memEntry{}, samples: map[storage.IndexID]*memSample{}}
+	d.tables[account][def.TableName] = mt
+	return mt, nil
 }
 
 // redefine gives mt a new version.
@@ -246,7 +255,7 @@ func (m *Memory) Tables(ctx context.Context, account, after string, limit int) (
 // clients.
 func (m *Memory) current(t *storage.Table) (*memTable, error) {
 	mt := m.disk.tables[t.Account][t.Name()]
-	if mt == nil || mt.def.ID != t.ID || mt.def.Status == storage.Deleting {
+	if mt == nil || mt.def.ID != t.ID || mt.def.Status != storage.Active {
 		return nil, storage.ErrTableNotFound
 	}
 	return mt, nil

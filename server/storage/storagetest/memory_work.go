@@ -54,6 +54,8 @@ func (m *Memory) Pending(ctx context.Context, now time.Time) ([]storage.Work, er
 		switch {
 		case mt.def.Status == storage.Deleting:
 			w.Kind = storage.TableDrop
+		case mt.def.Status == storage.Creating: // its load is under way
+			continue
 		case mt.counted.IsZero() || !now.Before(mt.counted.Add(statisticsEvery)):
 			w.Kind = storage.Statistics
 		default:
@@ -67,7 +69,8 @@ func (m *Memory) Pending(ctx context.Context, now time.Time) ([]storage.Work, er
 // work returns the table w is to be done on.
 func (m *Memory) work(w storage.Work) (*memTable, error) {
 	mt := m.disk.tables[w.Account][w.Name]
-	if mt == nil || mt.def.ID != w.Table || (mt.def.Status == storage.Deleting) != (w.Kind == storage.TableDrop) {
+	if mt == nil || mt.def.ID != w.Table || mt.def.Status == storage.Creating ||
+		(mt.def.Status == storage.Deleting) != (w.Kind == storage.TableDrop) {
 		return nil, storage.ErrNoWork
 	}
 	return mt, nil
@@ -137,20 +140,27 @@ func (l *memLease) Release() error {
 
 // count takes statistics and samples.
 func (mt *memTable) count(now time.Time) {
+	mt.stats, mt.counted = mt.tally(), now
+	mt.sample(0, now)
+	for _, ix := range mt.def.Indexes {
+		mt.sample(ix.ID, now)
+	}
+}
+
+// tally counts rows and entries.
+func (mt *memTable) tally() storage.Stats {
 	stats := storage.Stats{Items: int64(len(mt.rows)), Indexes: map[storage.IndexID]storage.IndexStats{}}
 	for _, r := range mt.rows {
 		stats.Bytes += int64(r.row.Size)
 	}
-	mt.sample(0, now)
 	for _, ix := range mt.def.Indexes {
 		s := storage.IndexStats{Items: int64(len(mt.entries[ix.ID]))}
 		for _, e := range mt.entries[ix.ID] {
 			s.Bytes += int64(e.size)
 		}
 		stats.Indexes[ix.ID] = s
-		mt.sample(ix.ID, now)
 	}
-	mt.stats, mt.counted = stats, now
+	return stats
 }
 
 func (mt *memTable) sample(ix storage.IndexID, now time.Time) {
