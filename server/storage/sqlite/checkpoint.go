@@ -31,6 +31,7 @@ const (
 	sqlLogSize     = "PRAGMA wal_checkpoint(NOOP)"
 	sqlCopyBack    = "PRAGMA wal_checkpoint(PASSIVE)"
 	sqlRestart     = "PRAGMA wal_checkpoint(RESTART)"
+	sqlTruncate    = "PRAGMA wal_checkpoint(TRUNCATE)"
 )
 
 // logWatch knows when to look at the write-ahead log next.
@@ -40,6 +41,7 @@ type logWatch struct {
 	warnPages      int64 // pages that are too many
 	warned         int64 // pages last warned of
 	failing        bool  // told that it cannot be written back
+	cut            bool  // its file is to be made short, not only to begin anew
 }
 
 // writeBack is called after each batch, once it is answered. When the batch
@@ -53,9 +55,15 @@ func (w *writer) writeBack(batch []*request, failed error) {
 	if w.s == nil || failed == nil && l.commits < lookCommits && l.bytes < lookBytes {
 		return
 	}
+	w.lookAtLog(failed != nil)
+}
+
+// lookAtLog writes the log back when it has become long, or must be.
+func (w *writer) lookAtLog(must bool) {
+	l := &w.log
 	l.commits, l.bytes = 0, 0
 	pages, _, err := w.checkpoint(sqlLogSize)
-	if err == nil && (failed != nil || pages >= max(l.next, checkpointPages)) {
+	if err == nil && (must || pages >= max(l.next, checkpointPages)) {
 		pages, err = w.restartLog()
 	}
 	if (err != nil) != l.failing {
@@ -73,6 +81,25 @@ func (w *writer) writeBack(batch []*request, failed error) {
 	}
 }
 
+// cutLog has the log written back, and its file cut, after snapshots that let
+// it grow: it may be a long time to the next write.
+func (w *writer) cutLog() {
+	w.cut.Store(true)
+	w.poke()
+}
+
+// afterSnapshots does that. What a reader prevents is done when the log is
+// written back next.
+func (w *writer) afterSnapshots() {
+	if w.s != nil {
+		w.log.cut, w.log.next = true, 0
+		w.lookAtLog(false)
+	}
+	if w.db.o.hooks.logCut != nil {
+		w.db.o.hooks.logCut()
+	}
+}
+
 // restartLog writes the log back, and keeps new reads waiting until those in
 // the log have ended, so that the next commit can begin it anew. It gives up
 // soon: a long read must not stop the others. Then it is tried again when the
@@ -85,11 +112,16 @@ func (w *writer) restartLog() (pages int64, err error) {
 	if err := w.s.c.exec(sqlWaitBriefly); err != nil {
 		return 0, err
 	}
-	pages, done, err := w.checkpoint(sqlRestart)
+	sql := sqlRestart
+	if w.log.cut {
+		sql = sqlTruncate
+	}
+	pages, done, err := w.checkpoint(sql)
 	if terr := w.s.c.exec(sqlWait); err == nil {
 		err = terr
 	}
 	if w.log.next = 0; done {
+		w.log.cut = false
 		return 0, err
 	}
 	w.log.next = pages + max(pages/2, checkpointPages)

@@ -61,6 +61,12 @@ type hooks struct {
 	batch     func() // before the writer takes a batch
 	committed func(requests int)
 	step      func() // in a drop, before each commit
+
+	// In the opening of a snapshot: its definition is read; its rows are about to be.
+	snapDefinition, snapItems func()
+	snapRows                  func() int // how many rows it reads ahead; 0: as many as always
+	snapRead                  func()     // after it has read ahead
+	logCut                    func()     // after the last snapshot ended and the log was looked at
 }
 
 func (o *Options) setDefaults() {
@@ -99,6 +105,7 @@ type DB struct {
 	w       *writer
 	stats   *tracker
 	work    claims
+	snaps   snapshots
 	bufs    sync.Pool // of *chunk
 }
 
@@ -111,6 +118,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	o.setDefaults()
 	db := &DB{o: o, path: o.Path}
 	db.work.init()
+	db.snaps.init(max(1, o.Readers/2), func() { db.w.cutLog() })
 	db.bufs.New = func() any { return new(chunk) }
 	if err := db.open(ctx); err != nil {
 		db.abandon()
@@ -257,11 +265,13 @@ func (db *DB) Ping(ctx context.Context) error {
 }
 
 // Close implements storage.Lifecycle: it waits for running calls, iterators
-// included, writes the log back into the database file and gives the lock up.
-// A second call waits for the first.
+// included, ends the snapshots that are still open (their rows end with
+// ErrClosed: nobody knows how slow who reads them is), writes the log back into
+// the database file and gives the lock up. A second call waits for the first.
 func (db *DB) Close() (err error) {
 	db.closing.Do(func() {
 		db.life.close()
+		db.snaps.close()
 		db.pool.close()
 		err = public(db.w.stop())
 		db.release()

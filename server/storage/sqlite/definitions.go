@@ -33,11 +33,12 @@ type entry struct {
 	account, name string
 	status        storage.Status
 	version       int64
+	longKeys      bool                           // see noteKey
 	table         func() (*storage.Table, error) // ErrCorrupt
 }
 
 func newEntry(t *storage.Table) *entry {
-	return &entry{t.ID, t.Account, t.Name(), t.Status, t.Version, func() (*storage.Table, error) { return t, nil }}
+	return &entry{t.ID, t.Account, t.Name(), t.Status, t.Version, false, func() (*storage.Table, error) { return t, nil }}
 }
 
 func newCatalog(entries []*entry) *catalog {
@@ -98,11 +99,23 @@ func (c *catalog) proves(t *storage.Table) error {
 func (c *catalog) with(t *storage.Table) *catalog {
 	n := c.copy(t.Account)
 	a, e := n.accounts[t.Account], newEntry(t)
+	if old := n.byID[e.id]; old != nil {
+		e.longKeys = old.longKeys
+	}
 	if _, there := a.tables[e.name]; !there {
 		i, _ := slices.BinarySearch(a.names, e.name)
 		a.names = slices.Insert(slices.Clone(a.names), i, e.name)
 	}
 	a.tables[e.name], n.byID[e.id] = e, e
+	return n
+}
+
+// withLongKeys returns a catalog that knows it of a table.
+func (c *catalog) withLongKeys(id storage.TableID) *catalog {
+	e := *c.byID[id]
+	e.longKeys = true
+	n := c.copy(e.account)
+	n.accounts[e.account].tables[e.name], n.byID[id] = &e, &e
 	return n
 }
 
@@ -144,13 +157,8 @@ func (db *DB) load(ctx context.Context, c *conn, crashed bool) error {
 		return err
 	}
 	var entries []*entry
-	err = c.each(ctx, "SELECT id, uuid, account, version, status, created, definition, name FROM tables", func(s *stmt) error {
-		stored := storedTable{storage.Table{
-			ID: storage.TableID(s.colInt(0)), UUID: string(s.colBlob(1)), Account: string(s.colBlob(2)), Version: s.colInt(3),
-			Status: storage.Status(s.colInt(4)), Created: time.UnixMilli(s.colInt(5)).UTC(),
-		}, slices.Clone(s.colBlob(6)), ids[s.colInt(0)]}
-		t := &stored.t
-		entries = append(entries, &entry{t.ID, t.Account, string(s.colBlob(7)), t.Status, t.Version, sync.OnceValues(stored.decode)})
+	err = c.each(ctx, sqlTables, func(s *stmt) error {
+		entries = append(entries, storedEntry(s, ids[s.colInt(0)]))
 		return nil
 	})
 	if err != nil {
@@ -159,6 +167,17 @@ func (db *DB) load(ctx context.Context, c *conn, crashed bool) error {
 	db.cat.Store(newCatalog(entries))
 	db.stats, err = loadTracker(ctx, c, crashed, db.o.Clock.Now())
 	return err
+}
+
+// storedEntry reads the current row of a query that begins with sqlTables. ids
+// may be filled in until the definition is asked for.
+func storedEntry(s *stmt, ids map[string]storage.IndexID) *entry {
+	stored := storedTable{storage.Table{
+		ID: storage.TableID(s.colInt(0)), UUID: string(s.colBlob(1)), Account: string(s.colBlob(2)), Version: s.colInt(3),
+		Status: storage.Status(s.colInt(4)), Created: time.UnixMilli(s.colInt(5)).UTC(),
+	}, slices.Clone(s.colBlob(6)), ids}
+	t := &stored.t
+	return &entry{t.ID, t.Account, string(s.colBlob(7)), t.Status, t.Version, s.colInt(8) != 0, sync.OnceValues(stored.decode)}
 }
 
 // storedTable is a row of the catalog.

@@ -8,7 +8,11 @@ const (
 	sqlVersion = "SELECT version, status FROM tables WHERE id = ?"
 
 	// The catalog.
-	sqlAddTable = `INSERT INTO tables (uuid, account, name, version, status, created, definition)
+	sqlTables      = "SELECT id, uuid, account, version, status, created, definition, name, long_keys FROM tables"
+	sqlTable       = sqlTables + " WHERE account = ? AND name = ?"
+	sqlIndexes     = "SELECT id, name FROM indexes WHERE t = ?"
+	sqlSetLongKeys = "UPDATE tables SET long_keys = 1 WHERE id = ?"
+	sqlAddTable    = `INSERT INTO tables (uuid, account, name, version, status, created, definition)
 		VALUES (?, ?, ?, ?, ?, ?, ?)`
 	sqlAddIndex = "INSERT INTO indexes (t, name) VALUES (?, ?)"
 	sqlSetTable = "UPDATE tables SET version = ?, status = ?, definition = ? WHERE id = ?"
@@ -27,6 +31,9 @@ const (
 	sqlEnter  = "INSERT INTO x (ix, p, s, pk, sk, rid, size) VALUES (?, ?, ?, ?, ?, ?, ?)"
 	sqlResize = "UPDATE x SET size = ? WHERE ix = ? AND p = ? AND s = ? AND pk = ? AND sk = ?"
 	sqlRemove = "DELETE FROM x WHERE ix = ? AND p = ? AND s = ? AND pk = ? AND sk = ?"
+
+	// Snapshots: the columns of Range.
+	sqlAllOfTable = "SELECT NULL, NULL, pk, sk, size, ver, flags, item FROM r WHERE t = ? ORDER BY pk, sk"
 
 	// Tokens of WriteAll.
 	sqlToken    = "SELECT digest, expires FROM tokens WHERE account = ? AND token = ?"

@@ -347,7 +347,7 @@ func (tx *tx) put(c *change) error {
 		return err
 	}
 	c.id = tx.w.s.c.lastID()
-	return nil
+	return tx.noteKey(c.t.ID, c.w.Key)
 }
 
 // moveEntries makes the entries of a row those of fresh.

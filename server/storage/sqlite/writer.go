@@ -56,6 +56,7 @@ type writer struct {
 	limit   int64 // none beyond is promised by what is committed
 	unclean bool  // the database says that it is open
 	log     logWatch
+	cut     atomic.Bool // the log is to be looked at: see cutLog
 }
 
 func newWriter(db *DB, c *conn) *writer {
@@ -162,6 +163,9 @@ func (w *writer) loop() {
 				break
 			}
 			w.batch(r)
+		}
+		if w.cut.CompareAndSwap(true, false) {
+			w.afterSnapshots()
 		}
 		w.mu.Lock()
 		stopped := w.stopped
