@@ -2,7 +2,16 @@
 
 package format
 
-import "github.com/extenddb/extenddb/format/ddb"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/extenddb/extenddb/format/ddb"
+)
 
 // Version is the version of the backup format that this build writes and reads.
 const Version = 1
@@ -86,3 +95,100 @@ type VectorIndexInfo struct {
 
 // SearchElement is one attribute a vector index can filter by.
 type SearchElement struct{ AttributeName, ElementType string }
+
+// Seconds is t as a manifest has it: Unix seconds, cut to milliseconds. Finer
+// fractions do not survive every reader of the format.
+func Seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
+
+// Time is the instant of Unix seconds, to the millisecond.
+func Time(seconds float64) time.Time {
+	return time.UnixMilli(int64(math.Round(seconds * 1000))).UTC()
+}
+
+// Seal checks m, sets its SHA256 and returns the document to be stored, which
+// ParseManifest accepts. It takes out of m what the format leaves out: optional
+// lists that are empty, and provisioned throughput of an on-demand table. Errors
+// are those of ParseManifest; SHA256 is then as it was.
+func (m *Manifest) Seal() ([]byte, error) {
+	if m.FormatVersion != Version {
+		return nil, &VersionError{Found: m.FormatVersion}
+	}
+	m.Table.omit()
+	if err := m.check(); err != nil {
+		return nil, refusal(err)
+	}
+	if err := m.checkWritten(); err != nil {
+		return nil, refusal(err)
+	}
+	doc, err := m.Canonical()
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(doc)
+	digest := hex.EncodeToString(sum[:])
+	doc = append(doc[:len(doc)-len(`"}`)], digest+`"}`...)
+	if len(doc) > DefaultMaxManifest {
+		return nil, fmt.Errorf("%w: %d data files make it larger than %d bytes", ErrManifest, len(m.Files), DefaultMaxManifest)
+	}
+	m.SHA256 = digest
+	return doc, nil
+}
+
+// omit takes out what a writer leaves out.
+func (t *SourceTable) omit() {
+	if t.BillingMode == ddb.PayPerRequest {
+		t.Throughput = nil
+	}
+	for i := range t.GlobalIndexes {
+		x := &t.GlobalIndexes[i]
+		x.Projection.NonKeyAttributes = filled(x.Projection.NonKeyAttributes)
+		if t.BillingMode == ddb.PayPerRequest {
+			x.Throughput = nil
+		}
+	}
+	for i := range t.LocalIndexes {
+		x := &t.LocalIndexes[i]
+		x.Projection.NonKeyAttributes = filled(x.Projection.NonKeyAttributes)
+		x.Throughput = nil
+	}
+	for i := range t.VectorIndexes {
+		x := &t.VectorIndexes[i]
+		x.SearchSchema = filled(x.SearchSchema)
+		if x.Projection != nil {
+			x.Projection.NonKeyAttributes = filled(x.Projection.NonKeyAttributes)
+		}
+	}
+	t.GlobalIndexes = filled(t.GlobalIndexes)
+	t.LocalIndexes = filled(t.LocalIndexes)
+	t.VectorIndexes = filled(t.VectorIndexes)
+}
+
+func filled[T any](all []T) []T {
+	if len(all) == 0 {
+		return nil
+	}
+	return all
+}
+
+// checkWritten returns an error for what is read of other writers but not
+// written here.
+func (m *Manifest) checkWritten() error {
+	arn, err := ParseARN(m.BackupARN)
+	switch {
+	case err != nil:
+		return err
+	case arn.Partition != "aws":
+		return fmt.Errorf("backup_arn is of partition %s, which other readers refuse", arn.Partition)
+	case !backupID(arn.ID):
+		return fmt.Errorf("backup_arn: identifier %s is not 14 digits, '-' and 8 hexadecimal digits", arn.ID)
+	case !uuid(m.Table.ID):
+		return fmt.Errorf("source_table.table_id %q is no lower-case UUID", cut(m.Table.ID))
+	case Seconds(Time(m.Created)) != m.Created:
+		return fmt.Errorf("backup_creation_date_time %v is not on a millisecond", m.Created)
+	case Seconds(Time(m.Table.Created)) != m.Table.Created:
+		return fmt.Errorf("source_table.table_creation_date_time %v is not on a millisecond", m.Table.Created)
+	case len(m.Files) == 0:
+		return errors.New("data_files is empty; a table without items has one file without items")
+	}
+	return nil
+}
