@@ -36,7 +36,8 @@ type Snapshot interface {
 	// error ends it; ErrSnapshotExpired when the engine gave the instant up.
 	Rows(ctx context.Context) iter.Seq2[*Row, error]
 	// Close is idempotent, and may be called while Rows runs: that then ends
-	// with ErrClosed.
+	// with ErrClosed before its next row. So it does when the engine is closed,
+	// which waits for nobody who reads a snapshot.
 	Close() error
 }
 

@@ -28,8 +28,8 @@ type CheckOptions struct {
 // Checked wraps an engine in the contract: it refuses invalid calls with
 // ErrInvalid, lets only listed errors out (any other becomes an ErrCorrupt
 // that hides it), checks what the engine answers, and at Close reports every
-// lease that was not released, iterator that was not ended and load that was
-// neither finished nor aborted.
+// lease that was not released, iterator that was not ended, snapshot that was
+// not closed and load that was neither finished nor aborted.
 func Checked(e Engine, o CheckOptions) Engine {
 	if o.Report == nil {
 		o.Report = func(error) {}
@@ -42,7 +42,7 @@ type checked struct {
 	o    CheckOptions
 
 	mu   sync.Mutex
-	open map[*handle]struct{} // leases, iterators, loads
+	open map[*handle]struct{} // leases, iterators, snapshots, loads
 }
 
 // handle is something the caller must close.
@@ -155,7 +155,7 @@ func (c *checked) checkTable(call string, t *Table, account, name string) {
 	case t.Account != account || t.Name() != name:
 		c.breach(call, "table %q of %q instead of %q of %q", t.Name(), t.Account, name, account)
 	case t.ID == 0 || t.UUID == "" || t.Version == 0 || t.Created.Location() != time.UTC ||
-		(t.Status != Active && t.Status != Deleting):
+		(t.Status != Active && t.Status != Deleting && t.Status != Creating):
 		c.breach(call, "incomplete table %+v", t)
 	}
 }

@@ -29,6 +29,7 @@ type Engine interface {
 	Reader
 	Maintainer
 	Loader
+	Snapshotter
 	Lifecycle
 }
 
@@ -36,8 +37,9 @@ type Engine interface {
 type Lifecycle interface {
 	// Ping answers nil when the engine can read and its catalog is usable.
 	Ping(ctx context.Context) error
-	// Close waits for running calls and iterators, makes everything durable
-	// and frees the engine. Later calls fail with ErrClosed. Idempotent.
+	// Close waits for running calls and iterators, ends the snapshots that are
+	// open, makes everything durable and frees the engine. Later calls fail
+	// with ErrClosed. Idempotent.
 	Close() error
 }
 

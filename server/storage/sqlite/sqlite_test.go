@@ -14,11 +14,17 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	storagetest.Run(t, func(t *testing.T) storagetest.Harness {
-		o := Options{Path: filepath.Join(t.TempDir(), "test.db"), Synchronous: Normal, MaxTables: 20}
+		probe := new(storagetest.SnapshotProbe)
+		o := Options{Path: filepath.Join(t.TempDir(), "test.db"), Synchronous: Normal, MaxTables: 20, Readers: 6, hooks: hooks{
+			snapDefinition: probe.AfterDefinition, snapItems: probe.BeforeItems, snapRows: probe.FetchSize, snapRead: probe.Fetched,
+		}}
 		db := mustOpen(t, o)
 		return storagetest.Harness{
 			Engine:    db,
 			MaxTables: o.MaxTables,
+			Snapshots: storagetest.Snapshots{Probe: probe, Bound: 3, Damage: func(tab *storage.Table, k storage.Key) {
+				overwrite(t, db, tab, k, []byte("{"))
+			}},
 			Reopen: func() storage.Engine {
 				db = mustOpen(t, o)
 				return db
@@ -39,4 +45,15 @@ func mustOpen(t testing.TB, o Options) *DB {
 		}
 	})
 	return db
+}
+
+// overwrite replaces the stored item of a row, behind the back of everything.
+func overwrite(t testing.TB, db *DB, tab *storage.Table, k storage.Key, item []byte) {
+	t.Helper()
+	err := db.change(t.Context(), false, func(tx *tx) error {
+		return tx.run("UPDATE r SET item = ? WHERE t = ? AND pk = ? AND sk = ?", item, int64(tab.ID), k.PK, k.SK)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -20,7 +20,7 @@ type Fault struct {
 	Err    error  // nil: the call goes through, but counts
 	Skip   int    // calls that go through first
 	Times  int    // calls that fail then; 0 is once, negative is for ever
-	// After, of Range: rows yielded before the error. Of any other method,
+	// After, of Range and Rows: rows yielded before the error. Of any other method,
 	// when not 0: the call is carried out and its answer is lost.
 	After int
 	// Before, when set, runs in the call before anything else happens.
@@ -203,21 +203,26 @@ func (f *Faulty) GetAll(ctx context.Context, ks []storage.TableKey, budget int) 
 // Range implements storage.Reader.
 func (f *Faulty) Range(ctx context.Context, t *storage.Table, r storage.Range) iter.Seq2[*storage.Row, error] {
 	return func(yield func(*storage.Row, error) bool) {
-		hit := f.next("Range")
-		n := 0
-		if hit.Err == nil || hit.After > 0 {
-			for row, err := range f.Engine.Range(ctx, t, r) {
-				if !yield(row, err) || err != nil {
-					return
-				}
-				if n++; hit.Err != nil && n == hit.After {
-					break
-				}
+		f.rows("Range", f.Engine.Range(ctx, t, r), yield)
+	}
+}
+
+// rows yields the rows of a sequence under the fault of its method.
+func (f *Faulty) rows(method string, seq iter.Seq2[*storage.Row, error], yield func(*storage.Row, error) bool) {
+	hit := f.next(method)
+	n := 0
+	if hit.Err == nil || hit.After > 0 {
+		for row, err := range seq {
+			if !yield(row, err) || err != nil {
+				return
+			}
+			if n++; hit.Err != nil && n == hit.After {
+				break
 			}
 		}
-		if hit.Err != nil {
-			yield(nil, hit.Err)
-		}
+	}
+	if hit.Err != nil {
+		yield(nil, hit.Err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/keyenc"
 )
 
 // Memory is the reference engine: the contract of package storage in the
@@ -22,6 +23,7 @@ type Memory struct {
 	disk *disk
 
 	running sync.WaitGroup // iterators
+	snaps   memSnapshots
 
 	mu     sync.RWMutex // guards disk and what follows
 	closed bool
@@ -38,6 +40,7 @@ type disk struct {
 	lastIndex storage.IndexID
 	lastVer   int64
 	tokens    map[[2]string]memToken
+	probe     SnapshotProbe
 }
 
 type memToken struct {
@@ -52,6 +55,7 @@ type memTable struct {
 	stats   storage.Stats
 	counted time.Time // of stats; zero: never
 	samples map[storage.IndexID]*memSample
+	long    bool // a row had a shortened partition key once
 }
 
 type memRow struct {
@@ -104,6 +108,7 @@ func (m *Memory) Close() error {
 	m.mu.Lock()
 	m.closed = true
 	m.mu.Unlock()
+	m.snaps.close()
 	m.running.Wait()
 	return nil
 }
@@ -286,6 +291,7 @@ func (mt *memTable) apply(k storage.Key, next *storage.Next, ver int64) {
 	}
 	row := storage.Row{Key: k, Item: next.Item, Size: next.Size, Ver: ver, Flags: next.Flags}
 	r := &memRow{row: *row.Clone()}
+	mt.long = mt.long || keyenc.IsShortened(k.PK)
 	mt.rows = slices.Insert(slices.Clone(mt.rows), i, r)
 	for _, e := range next.Entries {
 		e.P, e.S = slices.Clone(e.P), slices.Clone(e.S)

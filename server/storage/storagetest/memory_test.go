@@ -19,6 +19,7 @@ func memoryHarness() Harness {
 			return m
 		},
 		MaxTables: maxTables,
+		Snapshots: m.snapshots(),
 	}
 }
 

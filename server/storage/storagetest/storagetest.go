@@ -25,6 +25,8 @@ type Harness struct {
 	// MaxTables is the number of tables an account of this database may have,
 	// when it was configured to be small (at most 50); 0 leaves that out.
 	MaxTables int
+	// Snapshots says what its snapshots are like.
+	Snapshots Snapshots
 }
 
 // Run runs the suite: each check gets a database of its own from open, and
@@ -48,7 +50,8 @@ type check struct {
 func checks() []check {
 	return slices.Concat(
 		catalogChecks(), rowChecks(), manyChecks(), pagingChecks(), indexChecks(), keyChecks(),
-		staleChecks(), iterateChecks(), instantChecks(), workChecks(), lifeChecks(), modelChecks(),
+		staleChecks(), iterateChecks(), instantChecks(), workChecks(), lifeChecks(),
+		snapshotChecks(), modelChecks(),
 	)
 }
 
