@@ -6,8 +6,11 @@
 package backup
 
 import (
+	"cmp"
+	"crypto/rand"
 	"io"
 	"log/slog"
+	"runtime"
 	"time"
 
 	"github.com/extenddb/extenddb/backupstore"
@@ -17,7 +20,7 @@ import (
 	"github.com/extenddb/extenddb/server/storage"
 )
 
-// Env is what the functions of this package work with.
+// Env is what the functions of this package work with. Log and Clock may be nil.
 type Env struct {
 	Store  backupstore.Store
 	Clock  clock.Clock
@@ -34,6 +37,27 @@ type Limits struct {
 	Read        format.ReadLimits
 	TargetBytes int64 // plain bytes of a data file; 64 MiB
 	Workers     int   // that compress or decode; 0: one per CPU but one, at least 1
+}
+
+// withDefaults returns e with nothing left out.
+func (e Env) withDefaults() Env {
+	if e.Clock == nil {
+		e.Clock = clock.Real{}
+	}
+	if e.Log == nil {
+		e.Log = slog.New(slog.DiscardHandler)
+	}
+	if e.Random == nil {
+		e.Random = rand.Reader
+	}
+	if e.Report == nil {
+		e.Report = progress.Nothing
+	}
+	l := &e.Limits
+	l.MaxManifest = cmp.Or(l.MaxManifest, format.DefaultMaxManifest)
+	l.TargetBytes = cmp.Or(l.TargetBytes, format.DefaultTarget)
+	l.Workers = cmp.Or(l.Workers, max(runtime.GOMAXPROCS(0)-1, 1))
+	return e
 }
 
 // CreateOptions say what to back up.
@@ -70,7 +94,8 @@ type RestoreOptions struct {
 	As      string // name of the new table
 	DryRun  bool   // verify everything, check the target, write nothing
 	// Exists reports whether the target name is taken; the dry run and the
-	// check before the verification use it.
+	// check before the verification use it. It may answer with a
+	// *storage.TableExists instead, which also says what state the table is in.
 	Exists func(account, table string) (bool, error)
 }
 
@@ -96,5 +121,6 @@ type Report struct {
 	Backup   Summary   `json:"backup"`
 	Checked  int64     `json:"checked_items"`
 	Ordered  bool      `json:"key_ordered"` // found to be: then it has no duplicate keys
-	Findings []Finding `json:"findings"`    // never nil
+	Findings []Finding `json:"findings"`    // never nil, the first hundred
+	Omitted  int64     `json:"omitted_findings"`
 }

@@ -2,7 +2,16 @@
 
 package backup
 
-import "fmt"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/extenddb/extenddb/backupstore"
+	"github.com/extenddb/extenddb/format"
+	"github.com/extenddb/extenddb/server/storage"
+)
 
 // Code classifies a failure for whoever is far away: a client of the admin
 // socket, an exit code.
@@ -45,4 +54,52 @@ func errorf(code Code, format string, args ...any) *Error {
 func (e *Error) hint(format string, args ...any) *Error {
 	e.Hint = fmt.Sprintf(format, args...)
 	return e
+}
+
+// classify makes an *Error of whatever ended an operation: the class and the
+// hint of its cause, the text as it is. A context that is over explains every
+// failure.
+func classify(ctx context.Context, err error) *Error {
+	var known *Error
+	var version *format.VersionError
+	switch {
+	case ctx.Err() != nil:
+		return &Error{Code: Interrupted, Err: err}
+	case errors.As(err, &known):
+		return &Error{Code: known.Code, Err: err, Hint: known.Hint}
+	case errors.As(err, &version):
+		return (&Error{Code: Refused, Err: err}).hint("use a newer version of this program")
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return (&Error{Code: Failed, Err: err}).hint("there is no space left: free some and run the command again")
+	}
+	for _, c := range classes() {
+		if errors.Is(err, c.err) {
+			return &Error{Code: c.code, Err: err, Hint: c.hint}
+		}
+	}
+	return &Error{Code: Failed, Err: err}
+}
+
+type class struct {
+	err  error
+	code Code
+	hint string
+}
+
+// classes tells what the errors of stores and storage engines mean to a user.
+func classes() []class {
+	return []class{
+		{storage.ErrTableNotFound, NotFound, "check the name: case matters"},
+		{storage.ErrTableNotActive, Busy, "try again when the table is ACTIVE"},
+		{storage.ErrTooManySnapshots, Busy, "try again when another backup has ended"},
+		{storage.ErrSnapshotExpired, Busy, "the database gave up the snapshot: run the backup again"},
+		{storage.ErrTooManyTables, Refused, "delete a table that is no longer needed"},
+		{storage.ErrUnsupported, Refused, "this storage engine cannot do it"},
+		{storage.ErrLocked, Busy, "another process holds the database"},
+		{storage.ErrUnavailable, Failed, "the database could not do it now: check its disk and log"},
+		{storage.ErrClosed, Interrupted, "the database is being closed"},
+		{backupstore.ErrUnusable, NotFound, "check the store's URL; extenddb store init creates a store"},
+		{backupstore.ErrPermission, Denied, "check who may read and write the store: extenddb store check"},
+		{backupstore.ErrInvalidKey, Invalid, ""},
+	}
 }
