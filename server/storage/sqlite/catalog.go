@@ -63,22 +63,8 @@ func (db *DB) Tables(ctx context.Context, account, after string, limit int) (nam
 // CreateTable implements storage.Catalog.
 func (db *DB) CreateTable(ctx context.Context, account string, def ddb.TableDefinition, at time.Time) (*storage.Table, error) {
 	var made *storage.Table
-	err := db.change(ctx, false, func(tx *tx) error {
-		switch t, err := tx.cat.named(account, def.TableName); {
-		case err == nil:
-			return &storage.TableExists{Table: t}
-		case !errors.Is(err, storage.ErrTableNotFound):
-			return err
-		}
-		if a := tx.cat.accounts[account]; a != nil && len(a.names) >= db.o.MaxTables {
-			return storage.ErrTooManyTables
-		}
-		t := storage.Table{
-			UUID: uuid.NewString(), Account: account, Version: 1, Status: storage.Active,
-			Created: at.UTC().Truncate(time.Millisecond), Def: def,
-		}
-		var err error
-		made, err = tx.insertTable(t)
+	err := db.change(ctx, false, func(tx *tx) (err error) {
+		made, err = tx.createTable(account, def, at, storage.Active)
 		return err
 	})
 	if err != nil {
@@ -133,6 +119,23 @@ func (db *DB) DropTable(ctx context.Context, account, name string, check func(*s
 		return nil, err
 	}
 	return made, nil
+}
+
+// createTable adds a table unless its name is taken or the account full.
+func (tx *tx) createTable(account string, def ddb.TableDefinition, at time.Time, status storage.Status) (*storage.Table, error) {
+	switch t, err := tx.cat.named(account, def.TableName); {
+	case err == nil:
+		return nil, &storage.TableExists{Table: t}
+	case !errors.Is(err, storage.ErrTableNotFound):
+		return nil, err
+	}
+	if a := tx.cat.accounts[account]; a != nil && len(a.names) >= tx.w.db.o.MaxTables {
+		return nil, storage.ErrTooManyTables
+	}
+	return tx.insertTable(storage.Table{
+		UUID: uuid.NewString(), Account: account, Version: 1, Status: status,
+		Created: at.UTC().Truncate(time.Millisecond), Def: def,
+	})
 }
 
 // insertTable adds a table; its ids come from the database.

@@ -60,7 +60,8 @@ type hooks struct {
 	queued    func() // after a request is queued
 	batch     func() // before the writer takes a batch
 	committed func(requests int)
-	step      func() // in a drop, before each commit
+	step      func() // in a drop or load, before each commit
+	spill     int    // bytes of entries that a load keeps in memory; 0: spillBytes
 
 	// In the opening of a snapshot: its definition is read; its rows are about to be.
 	snapDefinition, snapItems func()
@@ -105,6 +106,7 @@ type DB struct {
 	w       *writer
 	stats   *tracker
 	work    claims
+	loads   loads
 	snaps   snapshots
 	bufs    sync.Pool // of *chunk
 }
@@ -170,6 +172,9 @@ func (db *DB) open(ctx context.Context) error {
 		return err
 	}
 	if err := migrate(c, empty, db.o.Clock.Now()); err != nil {
+		return err
+	}
+	if err := db.endLoads(c); err != nil {
 		return err
 	}
 	if err := db.load(ctx, c, crashed); err != nil {
@@ -271,6 +276,7 @@ func (db *DB) Ping(ctx context.Context) error {
 func (db *DB) Close() (err error) {
 	db.closing.Do(func() {
 		db.life.close()
+		db.loads.discard()
 		db.snaps.close()
 		db.pool.close()
 		err = public(db.w.stop())

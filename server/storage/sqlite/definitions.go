@@ -68,10 +68,10 @@ func (c *catalog) named(acct, name string) (*storage.Table, error) {
 }
 
 // live returns the entry of a table that clients may read and write:
-// ErrTableNotFound when it is DELETING or gone.
+// ErrTableNotFound when it is CREATING, DELETING or gone.
 func (c *catalog) live(id storage.TableID) (*entry, error) {
 	e := c.byID[id]
-	if e == nil || e.status == storage.Deleting {
+	if e == nil || e.status != storage.Active {
 		return nil, storage.ErrTableNotFound
 	}
 	return e, nil

@@ -43,10 +43,12 @@ func (db *DB) Pending(ctx context.Context, now time.Time) ([]storage.Work, error
 	var ws []storage.Work
 	for _, t := range db.cat.Load().byID {
 		w := storage.Work{Kind: storage.TableDrop, Table: t.id, Account: t.account, Name: t.name}
-		if t.status != storage.Deleting {
-			if w.Kind = storage.Statistics; !db.stats.due(t.id, now) {
-				continue
-			}
+		switch {
+		case db.dropping(t):
+		case t.status == storage.Active && db.stats.due(t.id, now):
+			w.Kind = storage.Statistics
+		default:
+			continue
 		}
 		if !db.work.has(w) {
 			ws = append(ws, w)
@@ -54,6 +56,12 @@ func (db *DB) Pending(ctx context.Context, now time.Time) ([]storage.Work, error
 	}
 	slices.SortFunc(ws, func(a, b storage.Work) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Table, b.Table)) })
 	return ws, nil
+}
+
+// dropping reports whether a table is to be removed: it is DELETING, or its
+// load ended without anybody being able to say so in the database.
+func (db *DB) dropping(e *entry) bool {
+	return e.status == storage.Deleting || e.status == storage.Creating && !db.loads.has(e.id)
 }
 
 func (c *claims) has(w storage.Work) bool {
@@ -103,11 +111,10 @@ type lease struct {
 // table returns the table if there is still such work on it.
 func (l *lease) table() (*storage.Table, error) {
 	t := l.db.cat.Load().byID[l.w.Table]
-	known := l.w.Kind == storage.TableDrop || l.w.Kind == storage.Statistics
-	if !known || t == nil || (t.status == storage.Deleting) != (l.w.Kind == storage.TableDrop) {
-		return nil, storage.ErrNoWork
+	if t != nil && (l.w.Kind == storage.TableDrop && l.db.dropping(t) || l.w.Kind == storage.Statistics && t.status == storage.Active) {
+		return t.table()
 	}
-	return t.table()
+	return nil, storage.ErrNoWork
 }
 
 // Step implements storage.Lease.
@@ -159,8 +166,11 @@ func (d *drop) step(ctx context.Context, _ time.Time) (p storage.Progress, err e
 
 // some removes what fits into a step.
 func (d *drop) some(tx *tx) (storage.Progress, error) {
-	if tx.cat.byID[d.t.ID] == nil {
+	switch e := tx.cat.byID[d.t.ID]; {
+	case e == nil:
 		return storage.Progress{}, storage.ErrNoWork
+	case e.status == storage.Creating:
+		return storage.Progress{}, tx.forsake(e, 0)
 	}
 	done, total, err := tx.left(d.t.ID)
 	if err != nil {

@@ -237,7 +237,7 @@ func (s *session) proves(t *storage.Table) error {
 		return storage.ErrTableNotFound
 	}
 	defer st.reset()
-	if storage.Status(st.colInt(1)) == storage.Deleting {
+	if storage.Status(st.colInt(1)) != storage.Active {
 		return storage.ErrTableNotFound
 	}
 	if st.colInt(0) != t.Version {

@@ -41,6 +41,11 @@ const (
 	sqlPrune    = `DELETE FROM tokens WHERE (account, token) IN
 		(SELECT account, token FROM tokens WHERE expires <= ? LIMIT 16)`
 
+	// Loads that were left behind.
+	sqlCreating = "SELECT count(*) FROM tables WHERE status = 3"
+	sqlEndLoads = `BEGIN IMMEDIATE; INSERT OR REPLACE INTO leftovers SELECT id, 0, 0 FROM tables WHERE status = 3;
+		UPDATE tables SET status = 2, version = version + 1 WHERE status = 3; COMMIT`
+
 	// Drops.
 	sqlLeave      = "INSERT INTO leftovers (t, done, total) VALUES (?, 0, ?)"
 	sqlLeft       = "SELECT done, total FROM leftovers WHERE t = ?"

@@ -332,22 +332,27 @@ func (tx *tx) put(c *change) error {
 		st.bindInt(5, c.id)
 		return st.run()
 	}
+	c.id, err = tx.insert(c.t.ID, c.w.Key, n, ver)
+	return err
+}
+
+// insert adds a row and returns its id.
+func (tx *tx) insert(t storage.TableID, k storage.Key, n *storage.Next, ver int64) (id int64, err error) {
 	st, err := tx.w.s.stmt(sqlInsert)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	st.bindInt(1, int64(c.t.ID))
-	st.bindBlob(2, c.w.Key.PK)
-	st.bindBlob(3, c.w.Key.SK)
+	st.bindInt(1, int64(t))
+	st.bindBlob(2, k.PK)
+	st.bindBlob(3, k.SK)
 	st.bindInt(4, ver)
 	st.bindInt(5, int64(n.Size))
 	st.bindInt(6, int64(n.Flags))
 	st.bindBlob(7, n.Item)
 	if err := st.run(); err != nil {
-		return err
+		return 0, err
 	}
-	c.id = tx.w.s.c.lastID()
-	return tx.noteKey(c.t.ID, c.w.Key)
+	return tx.w.s.c.lastID(), tx.noteKey(t, k)
 }
 
 // moveEntries makes the entries of a row those of fresh.
