@@ -97,7 +97,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		err = fmt.Errorf("serve on %s: %w", l.Addr(), err)
 	case <-ctx.Done():
 		_ = l.Close() // its socket may be gone; that is no reason not to stop
-		_ = <-served  // it says that l is closed
+		if e := <-served; !errors.Is(e, net.ErrClosed) {
+			err = fmt.Errorf("serve on %s: %w", l.Addr(), e)
+		}
 	}
 	cancel(errStopping)
 	late, stop := clock.Real{}.After(s.o.Stop)
