@@ -115,10 +115,10 @@ func (m *Manifest) Seal() ([]byte, error) {
 	}
 	m.Table.omit()
 	if err := m.check(); err != nil {
-		return nil, refusal(err)
+		return nil, manifestError(err)
 	}
 	if err := m.checkWritten(); err != nil {
-		return nil, refusal(err)
+		return nil, manifestError(err)
 	}
 	doc, err := m.Canonical()
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/extenddb/extenddb/format/ddb"
 )
@@ -19,7 +20,7 @@ const MaxDataFiles = 1_000_000
 func (m *Manifest) Check(ref Ref) error {
 	a, err := ParseARN(m.BackupARN)
 	if err != nil {
-		return refusal(err)
+		return manifestError(err)
 	}
 	for _, c := range []struct{ what, says, lies string }{
 		{"account", a.Account, ref.Account},
@@ -77,7 +78,7 @@ func oneOf(name, value string, allowed ...string) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	return fmt.Errorf("%s %q is none of %q", name, cut(value), allowed)
+	return fmt.Errorf("%s %q is none of %s", name, cut(value), strings.Join(allowed, ", "))
 }
 
 func (m *Manifest) checkFiles() error {

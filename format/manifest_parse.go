@@ -14,7 +14,7 @@ import (
 	"github.com/extenddb/extenddb/format/ddb"
 )
 
-// ErrManifest is behind every refusal of a manifest but *VersionError and
+// ErrManifest is behind every manifestError of a manifest but *VersionError and
 // *ChecksumError.
 var ErrManifest = errors.New("invalid backup manifest")
 
@@ -61,13 +61,13 @@ func ReadManifest(r io.Reader, maxBytes int64) (*Manifest, error) {
 func ParseManifest(data []byte) (*Manifest, error) {
 	m, err := parse(data)
 	if err != nil {
-		return nil, refusal(err)
+		return nil, manifestError(err)
 	}
 	return m, nil
 }
 
-// refusal makes err an ErrManifest, unless it is an error of its own.
-func refusal(err error) error {
+// manifestError makes err an ErrManifest, unless it is an error of its own.
+func manifestError(err error) error {
 	version, checksum := new(VersionError), new(ChecksumError)
 	if errors.As(err, &version) || errors.As(err, &checksum) {
 		return err
