@@ -51,7 +51,7 @@ func checks() []check {
 	return slices.Concat(
 		catalogChecks(), rowChecks(), manyChecks(), pagingChecks(), indexChecks(), keyChecks(),
 		staleChecks(), iterateChecks(), instantChecks(), workChecks(), lifeChecks(),
-		snapshotChecks(), modelChecks(),
+		snapshotChecks(), loadingChecks(), modelChecks(),
 	)
 }
 
