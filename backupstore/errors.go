@@ -26,3 +26,19 @@ func (e *IOError) Error() string { return e.Op + ": " + e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *IOError) Unwrap() error { return e.Err }
+
+// UnusableError says why a store cannot be used. It is ErrUnusable.
+type UnusableError struct {
+	Text string // "backup root /srv/backups is not a directory"
+	Err  error  // the cause; may be nil
+}
+
+func (e *UnusableError) Error() string {
+	if e.Err == nil {
+		return e.Text
+	}
+	return e.Text + ": " + e.Err.Error()
+}
+
+// Unwrap returns ErrUnusable and the cause.
+func (e *UnusableError) Unwrap() []error { return []error{ErrUnusable, e.Err} }

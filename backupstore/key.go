@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // maxKey is the length of the longest key, in bytes.
 const maxKey = 1024
 
 // CheckKey returns an ErrInvalidKey when key cannot name an object: it is 1 to
-// 1,024 bytes, components separated by "/", none of them empty, "." or "..",
-// without backslash and control characters.
+// 1,024 bytes of UTF-8, components separated by "/", none of them empty, "."
+// or "..", without backslash and control characters.
 func CheckKey(key string) error {
 	switch {
 	case key == "":
@@ -31,6 +32,8 @@ func CheckKey(key string) error {
 			return invalid("key component contains a backslash")
 		case strings.ContainsFunc(c, unicode.IsControl):
 			return invalid("key component contains a control character")
+		case !utf8.ValidString(c):
+			return invalid("key component is not valid UTF-8")
 		}
 	}
 	return nil
