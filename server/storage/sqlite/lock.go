@@ -20,6 +20,9 @@ const lockSuffix = ".lock"
 // lockText is what a lock file begins with, if anything.
 const lockText = "process "
 
+// socketText is what its second line begins with.
+const socketText = "socket "
+
 // checkLock refuses a lock file that another program put there for a purpose
 // of its own.
 func checkLock(db string) error {
@@ -48,7 +51,7 @@ func takeLock(db, socket string, since time.Time) (*flock.Flock, error) {
 	if err != nil {
 		host = "this host"
 	}
-	text := fmt.Sprintf(lockText+"%d on %s since %s\nsocket %s\n",
+	text := fmt.Sprintf(lockText+"%d on %s since %s\n"+socketText+"%s\n",
 		os.Getpid(), host, since.UTC().Format(time.RFC3339), socket)
 	// Where locks are mandatory the text may not be written; it only informs.
 	_ = os.WriteFile(path, []byte(text), 0o600)
