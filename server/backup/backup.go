@@ -33,10 +33,10 @@ type Env struct {
 
 // Limits bound what is read and written; zeros are the defaults.
 type Limits struct {
-	MaxManifest int64 // bytes; 64 MiB
-	Read        format.ReadLimits
-	TargetBytes int64 // plain bytes of a data file; 64 MiB
-	Workers     int   // that compress or decode; 0: one per CPU but one, at least 1
+	MaxManifest int64             `json:"max_manifest_bytes,omitempty"` // 64 MiB
+	Read        format.ReadLimits `json:"read,omitzero"`
+	TargetBytes int64             `json:"target_bytes,omitempty"` // plain bytes of a data file; 64 MiB
+	Workers     int               `json:"workers,omitempty"`      // that compress or decode; 0: one per CPU but one, at least 1
 }
 
 // withDefaults returns e with nothing left out.
