@@ -160,7 +160,7 @@ type parser struct{ room int }
 func (p *parser) take(n int) error {
 	p.room -= n + n/4 + 16
 	if p.room < 0 {
-		return errors.New("it holds more elements than its size allows for")
+		return errors.New("it takes more memory than its size allows for")
 	}
 	return nil
 }
