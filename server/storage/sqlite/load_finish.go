@@ -121,7 +121,7 @@ func (l *loading) publish(ctx context.Context) error {
 				return err
 			}
 		}
-		tx.onCommit(func() { l.db.stats.loaded(t.ID, l.stats) })
+		l.db.stats.loaded(t.ID, l.stats) // now: who sees the table ACTIVE must see them
 		return nil
 	})
 }

@@ -111,7 +111,7 @@ func checkLoaded(e *env) {
 		name   string
 		atOnce int
 		rows   func(t *storage.Table, items ...ddb.Item) []storage.LoadRow
-	}{{"sorted", 100, loadRows}, {"all-at-once", len(items), loadRows}, {"as-they-come", 7, unsortedRows}} {
+	}{{"sorted", 100, loadRows}, {"all-at-once", len(items), loadRows}, {"as-they-come", 10, unsortedRows}} {
 		l := e.load(rich(how.name))
 		rows := how.rows(l.Table(), items...)
 		e.addAll(l, rows, how.atOnce)

@@ -260,26 +260,30 @@ func checkLoadCancelled(e *env) {
 	e.fails(err, context.Canceled)
 	_, err = e.e.Table(e.ctx, account, "t")
 	e.fails(err, storage.ErrTableNotFound)
+	const rows = 100
 	for n := range 12 {
+		add, finish := fade(e.ctx, n/2), fade(e.ctx, 1<<20)
+		if n%2 == 1 {
+			add, finish = finish, add
+		}
 		l := e.load(rich("t"))
-		add, finish := fade(e.ctx, n), fade(e.ctx, n/2)
-		err := l.Add(add, loadRows(l.Table(), rowsOf(0, manyRows)...))
+		err := l.Add(add, loadRows(l.Table(), rowsOf(0, rows)...))
 		if err == nil {
 			err = l.Finish(finish, nil)
 		}
 		add.cancel()
 		finish.cancel()
-		if err == nil {
-			t := e.current(l.Table())
-			equal(e, "rows", len(e.rows(t, storage.Range{})), manyRows)
-			e.consistent(t)
-			e.drop(t)
-			e.finish(storage.TableDrop, "t")
+		if err != nil {
+			e.fails(err, context.Canceled)
+			e.hidden(l.Table())
+			e.ok(l.Abort())
+			e.vanishes(l.Table())
 			continue
 		}
-		e.fails(err, context.Canceled)
-		e.hidden(l.Table())
-		e.ok(l.Abort())
-		e.vanishes(l.Table())
+		t := e.current(l.Table())
+		equal(e, "rows", len(e.rows(t, storage.Range{})), rows)
+		e.consistent(t)
+		e.drop(t)
+		e.finish(storage.TableDrop, "t")
 	}
 }

@@ -28,7 +28,7 @@ const attempts = 20
 // TestMutants: the suite fails engines that are not sound.
 func TestMutants(t *testing.T) {
 	t.Parallel()
-	for _, x := range slices.Concat(readMutants(), writeMutants(), catalogMutants(), workMutants()) {
+	for _, x := range slices.Concat(readMutants(), writeMutants(), catalogMutants(), workMutants(), snapshotMutants(), loadingMutants()) {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			i := slices.IndexFunc(checks(), func(c check) bool { return c.name == x.by })
@@ -67,7 +67,7 @@ func (x mutant) harness() Harness {
 		x.damage(s, m)
 		return s
 	}
-	return Harness{Engine: wrap(), MaxTables: 20, Reopen: func() storage.Engine {
+	return Harness{Engine: wrap(), MaxTables: 20, Snapshots: m.snapshots(), Reopen: func() storage.Engine {
 		m = m.Reopen()
 		return wrap()
 	}}
