@@ -31,6 +31,7 @@ const (
 	TooDeep                                // more than MaxNesting levels
 	EmptyName                              // an attribute without a name
 	NameTooLong                            // an attribute name of 65,536 bytes or more
+	DuplicateName                          // an attribute given twice; of strict reading only
 )
 
 // ValueError reports the first value of a document that breaks a rule of the
@@ -60,6 +61,8 @@ func (e *ValueError) Error() string {
 		return "value is nested more than 32 levels deep"
 	case NameTooLong:
 		return "attribute name is longer than 65,535 bytes"
+	case DuplicateName:
+		return "attribute is given twice"
 	}
 	return "attribute name is empty"
 }
@@ -114,6 +117,16 @@ func ScanItem(s *Scanner) (it Item, bad *ValueError, err error) {
 	return it, p.bad, err
 }
 
+// ScanItemStrict is ScanItem for what a program wrote, not a client: it refuses
+// also what the service forgives, an attribute or a type given twice, a
+// descriptor that is none beside one that is, and number texts of more than 400
+// characters.
+func ScanItemStrict(s *Scanner) (it Item, bad *ValueError, err error) {
+	p := parser{s: s, strict: true}
+	it, err = p.item(1)
+	return it, p.bad, err
+}
+
 // ScanValue reads one value; results as ScanItem.
 func ScanValue(s *Scanner) (v Value, bad *ValueError, err error) {
 	p := parser{s: s}
@@ -135,6 +148,7 @@ type parser struct {
 	s       *Scanner
 	bad     *ValueError
 	topName bool // an attribute of the item itself has no name
+	strict  bool // as ScanItemStrict
 
 	// Scratch, so that lists and sets are allocated once, at their length.
 	elems   []Value  // of the open lists, the innermost last
@@ -202,8 +216,8 @@ func (p *parser) item(level int) (Item, error) {
 	p.s.pos++ // the brace just seen
 	it := Item{}
 	cost := CostMap
-	for first := true; ; first = false {
-		key, ok, err := p.s.NextKey(first)
+	for n := 0; ; n++ {
+		key, ok, err := p.s.NextKey(n == 0)
 		if err != nil || !ok {
 			return it, err
 		}
@@ -218,6 +232,9 @@ func (p *parser) item(level int) (Item, error) {
 		}
 		if p.bad == nil { // else nobody will look at it
 			it[string(key)] = v
+			if p.strict && len(it) == n {
+				p.fault(ValueError{Problem: DuplicateName})
+			}
 		}
 	}
 }
@@ -244,8 +261,9 @@ func (p *parser) value(level int) (Value, error) {
 	p.s.pos++ // the brace just seen
 	var v Value
 	var types uint16 // one bit a kind: a member given twice is still one type
-	for first := true; ; first = false {
-		key, ok, err := p.s.NextKey(first)
+	members := 0
+	for ; ; members++ {
+		key, ok, err := p.s.NextKey(members == 0)
 		if err != nil {
 			return Value{}, err
 		}
@@ -271,7 +289,7 @@ func (p *parser) value(level int) (Value, error) {
 	switch n := bits.OnesCount16(types); {
 	case n == 0:
 		p.fault(ValueError{Problem: EmptyValue})
-	case n > 1:
+	case n > 1, p.strict && members > 1:
 		p.fault(ValueError{Problem: SeveralTypes})
 	}
 	return v, nil
@@ -310,6 +328,10 @@ func (p *parser) number() (string, error) {
 	text, err := p.s.text()
 	if err != nil {
 		return "", err
+	}
+	if p.strict && len(text) > maxNumberText {
+		p.fault(ValueError{Problem: BadNumber, Number: &NumberError{Problem: NumberTooLong}})
+		return "0", nil
 	}
 	if err := p.take(CostString + len(text)); err != nil {
 		return "", err

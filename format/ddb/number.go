@@ -18,6 +18,8 @@ const (
 	maxExp    = 126 // 9.99..E+125 is 0.999..E+126
 	minExp    = -129
 	maxPlain  = 170 // bytes of the plain form: -0. and 129 zeros before 38 digits
+
+	maxNumberText = 400 // bytes of a number read strictly: any spelling a program would choose
 )
 
 // Number is an exact decimal of at most 38 significant digits and a magnitude
@@ -39,6 +41,7 @@ const (
 	TooManyDigits
 	NumberOverflow
 	NumberUnderflow
+	NumberTooLong // of strict reading only; Input is empty
 )
 
 // NumberError reports a text that is not a DynamoDB number.
@@ -55,6 +58,8 @@ func (e *NumberError) Error() string {
 		return "number is larger than 9.99..E+125"
 	case NumberUnderflow:
 		return "number is smaller than 1E-130"
+	case NumberTooLong:
+		return "number is written in more than 400 characters"
 	}
 	return fmt.Sprintf("%.80q is not a number", e.Input)
 }
