@@ -69,12 +69,21 @@ type memSnapshot struct {
 
 // Snapshot implements storage.Snapshotter.
 func (m *Memory) Snapshot(ctx context.Context, account, table string) (storage.Snapshot, error) {
+	s, err := m.snapshot(func(s *memSnapshot) error { return s.start(ctx, account, table) })
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// snapshot takes a place and fills in the rest.
+func (m *Memory) snapshot(start func(s *memSnapshot) error) (*memSnapshot, error) {
 	s := &memSnapshot{m: m}
+	s.free = sync.OnceFunc(func() { m.snaps.leave(s) }) // before the engine's Close can find it
 	if err := m.snaps.enter(s); err != nil {
 		return nil, err
 	}
-	s.free = sync.OnceFunc(func() { m.snaps.leave(s) })
-	if err := s.start(ctx, account, table); err != nil {
+	if err := start(s); err != nil {
 		s.free()
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func snapshotChecks() []check {
 	checks := []check{
 		{"snapshot/consistency", checkSnapshotConsistency},
 		{"snapshot/one instant", checkSnapshotInstant},
-		{"snapshot/pairs", checkSnapshotPairs},
+		{"snapshot/changed together", checkSnapshotTogether},
 		{"snapshot/dropped meanwhile", checkSnapshotDropped},
 		{"snapshot/key shapes", checkSnapshotKeys},
 		{"snapshot/long keys", checkSnapshotLongKeys},
@@ -210,10 +210,12 @@ func (e *env) endsWith(stage string, want error, rows func(yield func(*storage.R
 	var last error
 	n := 0
 	for _, err := range rows {
-		if last = err; err != nil {
-			break
+		if last != nil {
+			e.Fatalf("%s: goes on after the error %v", stage, last)
 		}
-		n++
+		if last = err; err == nil {
+			n++
+		}
 	}
 	if !errors.Is(last, want) {
 		e.Fatalf("%s: ends after %d rows with %v, want %v", stage, n, last, want)

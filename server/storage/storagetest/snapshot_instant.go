@@ -5,6 +5,7 @@ package storagetest
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -145,18 +146,21 @@ func (e *env) within(finished <-chan error) bool {
 	}
 }
 
-// checkSnapshotPairs: two rows always change together, and so they do in
+// checkSnapshotTogether: some rows always change together, and so they do in
 // every snapshot.
-func checkSnapshotPairs(e *env) {
+func checkSnapshotTogether(e *env) {
 	e.probe(1)
 	t := e.create(define("t", "id:S"))
-	pair := func(n int) []ddb.Item { return []ddb.Item{item("id", "a", "n", n), item("id", "b", "n", n)} }
-	e.put(t, pair(0)...)
-	e.during(func(ctx context.Context, n int) error {
-		p := pair(n)
-		_, err := e.e.WriteAll(ctx, []storage.Write{putWrite(t, p[0]), putWrite(t, p[1])}, nil)
+	write := func(ctx context.Context, n int) error {
+		var ws []storage.Write
+		for i := range 8 {
+			ws = append(ws, putWrite(t, item("id", fmt.Sprint(i), "n", n)))
+		}
+		_, err := e.e.WriteAll(ctx, ws, nil)
 		return err
-	}, func() error {
+	}
+	e.ok(write(e.ctx, 0))
+	e.during(write, func() error {
 		s, err := e.e.Snapshot(e.ctx, account, "t")
 		if err != nil {
 			return err
@@ -171,6 +175,7 @@ func checkSnapshotPairs(e *env) {
 				return err
 			}
 			seen[it["n"].Str()]++
+			runtime.Gosched()
 		}
 		if len(seen) != 1 {
 			err = fmt.Errorf("one instant shows %v", seen)
