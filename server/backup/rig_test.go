@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -382,4 +383,39 @@ func (r *rig) checkEvents(state progress.State, phases ...string) {
 // faultBefore is a store fault that only runs f, when an object is put.
 func faultBefore(key string, f func()) storetest.Fault {
 	return storetest.Fault{Method: "Put", Key: key, Before: f}
+}
+
+// cancelAt is a source that cancels when a snapshot has yielded so many rows.
+type cancelAt struct {
+	storage.Snapshotter
+	rows   int
+	cancel func()
+}
+
+type cancelRows struct {
+	storage.Snapshot
+	c cancelAt
+}
+
+func (c cancelAt) Snapshot(ctx context.Context, account, table string) (storage.Snapshot, error) {
+	s, err := c.Snapshotter.Snapshot(ctx, account, table)
+	if err != nil {
+		return nil, err
+	}
+	return cancelRows{s, c}, nil
+}
+
+func (s cancelRows) Rows(ctx context.Context) iter.Seq2[*storage.Row, error] {
+	return func(yield func(*storage.Row, error) bool) {
+		n := 0
+		for row, err := range s.Snapshot.Rows(ctx) {
+			if n == s.c.rows {
+				s.c.cancel()
+			}
+			n++
+			if !yield(row, err) {
+				return
+			}
+		}
+	}
 }
