@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package format
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/klauspost/compress/flate"
+)
+
+const (
+	gzipLevel = 6
+	blockSize = 512 << 10 // bytes of a block; another size makes other files
+	dictSize  = 32 << 10  // as far back as deflate can refer
+)
+
+// The parts of a gzip member (RFC 1952) that are always the same: neither a name
+// nor a time, and no operating system; and a last deflate block with nothing in it.
+const (
+	gzipHeader = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+	emptyBlock = "\x03\x00"
+)
+
+// gzipper compresses a stream into one gzip member. The stream is cut into
+// blocks of equal length that are compressed side by side, each with the end of
+// the one before it as its dictionary, so the result does not depend on how many
+// run at once. Only compression runs aside: put is called by the caller of
+// write and close alone, in order.
+type gzipper struct {
+	put     func([]byte) error
+	workers int
+
+	current *block
+	running []*block // the oldest first
+	spare   []*block
+	writers []*flate.Writer // idle
+
+	started bool   // the header is out
+	crc     uint32 // of the plain bytes submitted
+	size    uint32 // how many those are, modulo 2^32
+}
+
+// block is one block on its way.
+type block struct {
+	buf  []byte // the dictionary, then the plain bytes
+	dict int    // bytes of the dictionary
+	last bool   // of the stream
+
+	z    *flate.Writer
+	out  bytes.Buffer
+	done chan error // receives once it is compressed
+}
+
+func newGzipper(workers int, put func([]byte) error) *gzipper {
+	return &gzipper{put: put, workers: max(workers, 1), current: &block{done: make(chan error, 1)}}
+}
+
+// write adds p to the stream. After an error only abort is allowed.
+func (g *gzipper) write(p []byte) error {
+	for len(p) > 0 {
+		b := g.current
+		n := min(len(p), b.dict+blockSize-len(b.buf))
+		b.buf = append(b.buf, p[:n]...)
+		p = p[n:]
+		if len(b.buf) < b.dict+blockSize {
+			continue
+		}
+		if err := g.submit(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// submit starts to compress the current block and opens the next one. When as
+// many blocks run as may, it waits for the oldest and writes it out meanwhile.
+func (g *gzipper) submit() error {
+	var oldest *block
+	if len(g.running) == g.workers {
+		var err error
+		if oldest, err = g.wait(); err != nil {
+			return err
+		}
+	}
+	b := g.current
+	g.crc = crc32.Update(g.crc, crc32.IEEETable, b.buf[b.dict:])
+	g.size += uint32(len(b.buf) - b.dict)
+	if n := len(g.writers); n > 0 {
+		b.z, g.writers = g.writers[n-1], g.writers[:n-1]
+	} else {
+		z, err := flate.NewWriter(nil, gzipLevel)
+		if err != nil {
+			return fmt.Errorf("start compression: %w", err)
+		}
+		b.z = z
+	}
+	g.running = append(g.running, b)
+	go b.compress()
+	if !b.last {
+		g.current = g.next(b.buf[max(0, len(b.buf)-dictSize):])
+	}
+	if oldest == nil {
+		return nil
+	}
+	return g.emit(oldest)
+}
+
+// next returns an empty block that follows the bytes of dict.
+func (g *gzipper) next(dict []byte) *block {
+	var b *block
+	if n := len(g.spare); n > 0 {
+		b, g.spare = g.spare[n-1], g.spare[:n-1]
+	} else {
+		b = &block{buf: make([]byte, 0, dictSize+blockSize), done: make(chan error, 1)}
+	}
+	b.buf = append(b.buf[:0], dict...)
+	b.dict = len(dict)
+	return b
+}
+
+// compress fills out. A block that is not the last one ends in a sync marker,
+// which is at a byte boundary.
+func (b *block) compress() {
+	b.out.Reset()
+	b.z.ResetDict(&b.out, b.buf[:b.dict])
+	_, err := b.z.Write(b.buf[b.dict:])
+	switch {
+	case err != nil:
+	case b.last:
+		err = b.z.Close()
+	default:
+		err = b.z.Flush()
+	}
+	b.done <- err
+}
+
+// wait takes the oldest running block, compressed.
+func (g *gzipper) wait() (*block, error) {
+	b := g.running[0]
+	g.running = append(g.running[:0], g.running[1:]...)
+	if err := <-b.done; err != nil {
+		return nil, fmt.Errorf("compress: %w", err)
+	}
+	g.writers = append(g.writers, b.z)
+	return b, nil
+}
+
+// emit writes a compressed block out, after the header when it is the first.
+func (g *gzipper) emit(b *block) error {
+	if err := g.start(); err != nil {
+		return err
+	}
+	g.spare = append(g.spare, b)
+	return g.put(b.out.Bytes())
+}
+
+func (g *gzipper) start() error {
+	if g.started {
+		return nil
+	}
+	g.started = true
+	return g.put([]byte(gzipHeader))
+}
+
+// close ends the member. After an error only abort is allowed.
+func (g *gzipper) close() error {
+	rest := len(g.current.buf) > g.current.dict
+	if rest {
+		g.current.last = true
+		if err := g.submit(); err != nil {
+			return err
+		}
+	}
+	for len(g.running) > 0 {
+		b, err := g.wait()
+		if err != nil {
+			return err
+		}
+		if err := g.emit(b); err != nil {
+			return err
+		}
+	}
+	if err := g.start(); err != nil {
+		return err
+	}
+	var end []byte
+	if !rest {
+		end = append(end, emptyBlock...)
+	}
+	end = binary.LittleEndian.AppendUint32(end, g.crc)
+	end = binary.LittleEndian.AppendUint32(end, g.size)
+	return g.put(end)
+}
+
+// abort waits until nothing runs any more, which takes milliseconds.
+func (g *gzipper) abort() {
+	for _, b := range g.running {
+		_ = <-b.done
+	}
+	g.running = nil
+}
