@@ -6,11 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/extenddb/extenddb/format/ddb"
+	"github.com/extenddb/extenddb/server/clock"
 )
 
 // CheckOptions say what Checked does beside checking.
@@ -45,11 +48,17 @@ type checked struct {
 	open map[*handle]struct{} // leases, iterators, snapshots, loads
 }
 
+// iterator is how the name of one begins.
+const iterator = "iterator over "
+
 // handle is something the caller must close.
-type handle struct{ what string }
+type handle struct {
+	what string
+	free chan struct{} // closed when it is
+}
 
 func (c *checked) hold(what string) *handle {
-	h := &handle{what}
+	h := &handle{what, make(chan struct{})}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open[h] = struct{}{}
@@ -60,7 +69,10 @@ func (c *checked) hold(what string) *handle {
 func (c *checked) free(h *handle) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.open, h)
+	if _, held := c.open[h]; held {
+		delete(c.open, h)
+		close(h.free)
+	}
 }
 
 // invalid reports a mistake of the caller.
@@ -104,6 +116,7 @@ func (c *checked) Ping(ctx context.Context) error {
 // Close implements Lifecycle.
 func (c *checked) Close() error {
 	err := c.next.Close() // waits for iterators that others still run
+	c.settle()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for h := range c.open {
@@ -111,6 +124,23 @@ func (c *checked) Close() error {
 	}
 	clear(c.open)
 	return c.filter(context.Background(), "Close", err)
+}
+
+// settle waits for iterators that the engine has seen to their end, but that
+// are not yet out of here. One that the engine did not wait for is not, either.
+func (c *checked) settle() {
+	c.mu.Lock()
+	iterators := slices.DeleteFunc(slices.Collect(maps.Keys(c.open)), func(h *handle) bool { return !strings.HasPrefix(h.what, iterator) })
+	c.mu.Unlock()
+	timeout, stop := clock.Real{}.After(time.Second)
+	defer stop()
+	for _, h := range iterators {
+		select {
+		case <-h.free:
+		case <-timeout:
+			return
+		}
+	}
 }
 
 // CreateTable implements Catalog.

@@ -304,7 +304,7 @@ func (c *checked) Range(ctx context.Context, t *Table, r Range) iter.Seq2[*Row, 
 		return fail(c.invalid(call, "partition key %x", r.P))
 	}
 	return func(yield func(*Row, error) bool) {
-		h := c.hold("iterator over table " + t.Name())
+		h := c.hold(iterator + "table " + t.Name())
 		defer c.free(h)
 		c.iterate(ctx, t, r, yield)
 	}

@@ -4,6 +4,8 @@ package storage
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"sync/atomic"
 
@@ -18,10 +20,12 @@ func (c *checked) Snapshot(ctx context.Context, account, table string) (Snapshot
 	if err != nil {
 		return nil, c.filter(ctx, call, err, ErrTableNotFound, ErrTableNotActive, ErrTooManySnapshots, ErrUnsupported)
 	}
-	w := &checkedSnapshot{next: s, c: c, h: c.hold("snapshot of table " + table)}
 	t := s.Table()
-	c.checkTable(call, t, account, table)
-	if t != nil && t.Status != Active {
+	if c.checkTable(call, t, account, table); t == nil {
+		return nil, errors.Join(fmt.Errorf("%w: %s: no table", ErrCorrupt, call), s.Close())
+	}
+	w := &checkedSnapshot{next: s, c: c, h: c.hold("snapshot of table " + table)}
+	if t.Status != Active {
 		c.breach(call, "table is %s", t.Status)
 	}
 	if kind, _ := s.Marker(); kind == "" {
@@ -60,8 +64,6 @@ func (s *checkedSnapshot) Rows(ctx context.Context) iter.Seq2[*Row, error] {
 			yield(nil, s.c.invalid("Rows", "%s is read twice", s.h.what))
 			return
 		}
-		h := s.c.hold("iterator over " + s.h.what)
-		defer s.c.free(h)
 		s.iterate(ctx, yield)
 	}
 }
