@@ -173,10 +173,8 @@ func filled[T any](all []T) []T {
 // checkWritten returns an error for what is read of other writers but not
 // written here.
 func (m *Manifest) checkWritten() error {
-	arn, err := ParseARN(m.BackupARN)
+	arn, _ := ParseARN(m.BackupARN) // check has read it
 	switch {
-	case err != nil:
-		return err
 	case arn.Partition != "aws":
 		return fmt.Errorf("backup_arn is of partition %s, which other readers refuse", arn.Partition)
 	case !backupID(arn.ID):

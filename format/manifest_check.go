@@ -256,7 +256,7 @@ func checkProjection(p *ddb.Projection) error {
 func (x *VectorIndexInfo) check() error {
 	err := notNegative(count{"Dimensions", x.Dimensions}, count{"IndexSizeBytes", x.SizeBytes}, count{"ItemCount", x.Items})
 	if err == nil && x.Dimensions > math.MaxUint32 {
-		err = fmt.Errorf("Dimensions %d is out of range", x.Dimensions)
+		err = within("Dimensions", fmt.Errorf("%d is out of range", x.Dimensions))
 	}
 	if err == nil {
 		err = oneOf("DistanceFunction", x.Distance, "COSINE", "EUCLIDEAN", "DOT_PRODUCT")

@@ -66,7 +66,7 @@ func TestCrossChecks(t *testing.T) {
 		{`source_table.local_secondary_indexes[0].KeySchema: 0 HASH and 0 RANGE attributes` + noKey, func(m *Manifest) { m.Table.LocalIndexes[0].KeySchema = nil }},
 		{`source_table.local_secondary_indexes[0].KeySchema: 2 HASH`, func(m *Manifest) { m.Table.LocalIndexes[0].KeySchema[1].KeyType = ddb.Hash }},
 		{`source_table.vector_indexes[0]: Dimensions -1 is negative`, func(m *Manifest) { m.Table.VectorIndexes[0].Dimensions = -1 }},
-		{`source_table.vector_indexes[0]: Dimensions 4294967296 is out of range`, func(m *Manifest) { m.Table.VectorIndexes[0].Dimensions = 1 << 32 }},
+		{`source_table.vector_indexes[0].Dimensions: 4294967296 is out of range`, func(m *Manifest) { m.Table.VectorIndexes[0].Dimensions = 1 << 32 }},
 		{`source_table.vector_indexes[0]: IndexSizeBytes -1 is negative`, func(m *Manifest) { m.Table.VectorIndexes[0].SizeBytes = -1 }},
 		{`source_table.vector_indexes[0]: ItemCount -1 is negative`, func(m *Manifest) { m.Table.VectorIndexes[0].Items = -1 }},
 		{`source_table.vector_indexes[0]: DistanceFunction "FAR" is none of COSINE, EUCLIDEAN, DOT_PRODUCT`, func(m *Manifest) { m.Table.VectorIndexes[0].Distance = "FAR" }},
