@@ -207,7 +207,7 @@ func (d *dir) entries() ([]entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // nothing was written through it
 	if err := d.before(OpReadDir, "."); err != nil {
 		return nil, err
 	}

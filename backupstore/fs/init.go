@@ -15,13 +15,12 @@ import (
 // Init makes a directory a store: it creates it and what is missing above it,
 // for its owner only, or takes one that is empty or was initialised before.
 // ErrUnusable, ErrPermission, *IOError.
-func Init(path string) error {
+func Init(path string) (err error) {
 	if path == "" {
 		return &backupstore.UnusableError{Text: "no backup root is given"}
 	}
 	op := "create backup root " + path
-	path, err := filepath.Abs(path)
-	if err != nil {
+	if path, err = filepath.Abs(path); err != nil {
 		return failure(op, err)
 	}
 	if err := makeAll(path); err != nil {
@@ -31,7 +30,7 @@ func Init(path string) error {
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer func() { err = errors.Join(err, s.Close()) }()
 	_, err = s.root.lstat(lockName)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = initEmpty(s)
