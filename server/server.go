@@ -13,9 +13,13 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/extenddb/extenddb/backupstore"
+	"github.com/extenddb/extenddb/server/admin"
+	"github.com/extenddb/extenddb/server/auth"
 	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/engine"
 	"github.com/extenddb/extenddb/server/jobs"
+	"github.com/extenddb/extenddb/server/progress"
 	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/server/wire"
 )
@@ -28,6 +32,14 @@ type Options struct {
 	Region  string        // of ARNs; default us-east-1
 	Budget  int64         // bytes of bodies in flight; 0: 256 MiB
 	Drain   time.Duration // what requests under way are given when the server stops; 0: 10 s
+
+	// Admin is where other processes of this machine have backups and restores
+	// done, Serve closes it; nil: nowhere.
+	Admin     net.Listener
+	OpenStore func(ctx context.Context, url string) (backupstore.Store, error)
+	Backend   string // kind of the engine, as manifests name it
+	Version   string // of this program
+	MaxJobs   int    // that are worked on at a time; 0: 2
 }
 
 const (
@@ -40,7 +52,11 @@ type Server struct {
 	o       Options
 	handler *wire.Handler
 	jobs    *jobs.Runner
+	admin   *admin.Server
 }
+
+// keepJobs is how long a job that is over is still told of.
+const keepJobs = time.Minute
 
 // New assembles a server. Nothing runs before Serve.
 func New(o Options) *Server {
@@ -56,7 +72,14 @@ func New(o Options) *Server {
 	runner := jobs.New(jobs.Options{Maintainer: o.Storage, Clock: o.Clock, Log: o.Log})
 	e := engine.New(engine.Options{Storage: o.Storage, Clock: o.Clock, Log: o.Log, Region: o.Region, Wake: runner.Wake})
 	handler := wire.New(e, wire.Options{Ready: o.Storage.Ping, Clock: o.Clock, Log: o.Log, Region: o.Region, Budget: o.Budget})
-	return &Server{o: o, handler: handler, jobs: runner}
+	board := progress.NewBoard(o.Clock, keepJobs)
+	operator := jobs.NewOperator(jobs.OperatorOptions{
+		Storage: o.Storage, OpenStore: o.OpenStore, Clock: o.Clock, Log: o.Log,
+		Region: o.Region, Account: auth.DefaultAccount, Backend: o.Backend, Version: o.Version,
+		MaxJobs: o.MaxJobs, Board: board, Wake: runner.Wake,
+	})
+	adm := admin.New(admin.Options{Jobs: operator, Board: board, Clock: o.Clock, Log: o.Log, Version: o.Version, Stop: o.Drain})
+	return &Server{o: o, handler: handler, jobs: runner, admin: adm}
 }
 
 // Serve serves plain HTTP on l until ctx ends, then stops in order: /readyz
@@ -77,6 +100,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		stopJobs()
 		<-jobsDone
 	}()
+	// Stopped before the runner, which tidies up after a restore that is cut off.
+	defer s.administer(ctx)()
 
 	srv := s.handler.Server()
 	requests, cutOff := context.WithCancel(working)
@@ -98,6 +123,26 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		err = errors.Join(err, e)
 	}
 	return err
+}
+
+// administer takes jobs over the admin socket until ctx ends or it is stopped;
+// then the jobs are cancelled, and stop returns when they are over.
+func (s *Server) administer(ctx context.Context) (stop func()) {
+	if s.o.Admin == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := s.admin.Serve(ctx, s.o.Admin); err != nil { // the database is served all the same
+			s.o.Log.ErrorContext(ctx, "serving the admin socket failed", "err", err)
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }
 
 // drain lets requests under way finish, as long as the window is open.

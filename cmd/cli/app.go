@@ -20,6 +20,7 @@ type Build struct{ Version, Commit, Date string }
 // App is one run of the program, with everything it touches outside given to
 // it, so that tests run commands in process.
 type App struct {
+	Stdin   io.Reader // answers, when it is a terminal
 	Stdout  io.Writer // the result, nothing else
 	Stderr  io.Writer // logs, warnings, errors
 	Environ []string  // "NAME=value"
@@ -46,7 +47,7 @@ func (a *App) root() *cobra.Command {
 		Use:   "extenddb",
 		Short: "A DynamoDB-compatible database server",
 		Long: "extenddb speaks the Amazon DynamoDB wire protocol and keeps its data in an\n" +
-			"embedded SQLite file.",
+			"embedded SQLite file. It backs tables up and restores them while it serves.",
 		Version:       a.Build.describe(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -66,7 +67,7 @@ func (a *App) root() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().StringVar(&a.output, "output", "text", "form of results and errors: text or json [EXTENDDB_OUTPUT]")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
-	root.AddCommand(a.serveCommand(), a.configCommand(), a.versionCommand())
+	root.AddCommand(a.serveCommand(), a.backupCommand(), a.restoreCommand(), a.storeCommand(), a.configCommand(), a.versionCommand())
 	return root
 }
 
@@ -100,19 +101,16 @@ func flagError(cmd *cobra.Command, err error) error {
 
 // report prints an error, with its hint, and returns its exit code.
 func (a *App) report(cmd *cobra.Command, err error) int {
-	var known *Error
-	if !errors.As(err, &known) {
-		known = &Error{Code: exitFailed, Err: err}
-	}
-	hint := known.Hint
-	if hint == "" && known.Code == exitUsage {
+	e := known(err)
+	hint := e.Hint
+	if hint == "" && e.Code == exitUsage {
 		hint = fmt.Sprintf("see %q", cmd.CommandPath()+" --help")
 	}
 	if a.output == "json" {
 		_ = json.NewEncoder(a.Stderr).Encode(map[string]any{
-			"message_type": "exit_error", "code": known.Code, "message": err.Error(), "hint": hint,
+			"message_type": "exit_error", "code": e.Code, "message": err.Error(), "hint": hint,
 		})
-		return known.Code
+		return e.Code
 	}
 	name := strings.TrimPrefix(cmd.CommandPath(), "extenddb")
 	prefix := "extenddb:"
@@ -123,7 +121,7 @@ func (a *App) report(cmd *cobra.Command, err error) int {
 	if hint != "" {
 		fmt.Fprintf(a.Stderr, "hint: %s\n", hint)
 	}
-	return known.Code
+	return e.Code
 }
 
 // result prints what a command returns: text as it is, or v as JSON.
@@ -141,4 +139,24 @@ func (a *App) result(text string, v any) error {
 // exitStatus is the last section of a command's help.
 func exitStatus(lines ...string) string {
 	return "\n\nEXIT STATUS\n  " + strings.Join(lines, "\n  ")
+}
+
+// exits is exitStatus in the words that fit every command.
+func exits(codes ...int) string {
+	words := map[int]string{
+		exitOK:          "done, or nothing to do",
+		exitFailed:      "failed",
+		exitUsage:       "wrong usage or configuration",
+		exitIncomplete:  "finished in part, or with findings",
+		exitNotFound:    "the table, backup, store or database does not exist",
+		exitBusy:        "the database is in use by another process; try later",
+		exitDenied:      "permission denied",
+		exitRefused:     "refused for safety",
+		exitInterrupted: "interrupted",
+	}
+	lines := make([]string, len(codes))
+	for i, c := range codes {
+		lines[i] = fmt.Sprintf("%-4d %s", c, words[c])
+	}
+	return exitStatus(lines...)
 }

@@ -26,12 +26,12 @@ func (a *App) configCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use:   "show",
 		Short: "Show the effective settings and where each comes from",
-		Long: "show prints what extenddb serve would use with the same flags, environment and\n" +
+		Long: "show prints what the commands would use with the same flags, environment and\n" +
 			"file. Passwords are masked." + exitStatus("0    done", "2    wrong usage or configuration"),
 		Args: noArgs,
 		RunE: a.configShow,
 	}
-	addFlags(show, serveSettings())
+	addFlags(show, configFlags()...)
 	init := &cobra.Command{
 		Use:   "init",
 		Short: "Write a configuration file with every setting at its default",
@@ -46,8 +46,8 @@ func (a *App) configCommand() *cobra.Command {
 }
 
 func (a *App) configShow(cmd *cobra.Command, _ []string) error {
-	settings := serveSettings()
-	v, err := a.resolve(cmd, settings)
+	settings := allSettings()
+	v, err := a.resolve(cmd)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (a *App) configInit(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(configTemplate(serveSettings()))
+	_, err = f.WriteString(configTemplate(allSettings()))
 	if err = errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
@@ -115,7 +115,11 @@ func configTemplate(settings []setting) string {
 			section = sec
 			fmt.Fprintf(&b, "\n[%s]\n", section)
 		}
-		fmt.Fprintf(&b, "# %s (--%s, %s)\n# %s = %q\n", s.usage, s.flag, s.env(), s.key[dot+1:], s.def)
+		names := s.env()
+		if s.flag != "" {
+			names = "--" + s.flag + ", " + names
+		}
+		fmt.Fprintf(&b, "# %s (%s)\n# %s = %q\n", s.usage, names, s.key[dot+1:], s.def)
 	}
 	return b.String()
 }

@@ -2,14 +2,24 @@
 
 package cli
 
-import "fmt"
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/extenddb/extenddb/backupstore"
+	"github.com/extenddb/extenddb/server/backup"
+)
 
 // Exit codes; the same number means the same for every command.
 const (
 	exitOK          = 0   // done, or nothing to do
 	exitFailed      = 1   // failed
 	exitUsage       = 2   // wrong usage: flag, argument, configuration
+	exitIncomplete  = 3   // finished in part, or with findings
+	exitNotFound    = 10  // table, backup, store or database does not exist
 	exitBusy        = 11  // locked or busy, try later
+	exitDenied      = 12  // permission or credentials refused
 	exitRefused     = 13  // refused for safety
 	exitInterrupted = 130 // interrupted
 )
@@ -33,4 +43,53 @@ func usagef(format string, args ...any) *Error {
 func (e *Error) hint(format string, args ...any) *Error {
 	e.Hint = fmt.Sprintf(format, args...)
 	return e
+}
+
+// classified is an error of backups: here, or at the other end of a socket.
+type classified interface {
+	error
+	JobCode() string
+	JobHint() string
+}
+
+// known makes an *Error of any error: the only place that says which error
+// means which exit code.
+func known(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	var c classified
+	switch {
+	case errors.As(err, &c):
+		return &Error{Code: exitCode(backup.Code(c.JobCode())), Err: err, Hint: c.JobHint()}
+	case errors.Is(err, context.Canceled):
+		return &Error{Code: exitInterrupted, Err: err}
+	case errors.Is(err, backupstore.ErrUnusable):
+		return &Error{Code: exitNotFound, Err: err}
+	case errors.Is(err, backupstore.ErrPermission):
+		return &Error{Code: exitDenied, Err: err}
+	}
+	return &Error{Code: exitFailed, Err: err}
+}
+
+func exitCode(c backup.Code) int {
+	switch c {
+	case backup.Invalid:
+		return exitUsage
+	case backup.NotFound:
+		return exitNotFound
+	case backup.Busy:
+		return exitBusy
+	case backup.Denied:
+		return exitDenied
+	case backup.Refused:
+		return exitRefused
+	case backup.Incomplete:
+		return exitIncomplete
+	case backup.Interrupted:
+		return exitInterrupted
+	case backup.Failed:
+	}
+	return exitFailed
 }

@@ -25,7 +25,7 @@ func Main(args []string, build Build) int {
 		obey(signals, clock.Real{}, cancel)
 		os.Exit(exitInterrupted) //nolint:forbidigo // a second signal means now
 	}()
-	app := &App{Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Build: build}
+	app := &App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Build: build}
 	return app.Run(ctx, args)
 }
 

@@ -18,11 +18,12 @@ func TestMain(m *testing.M) {
 }
 
 // The scripts under testdata/script run the real program; "exit N args…" runs
-// it and demands that exit code.
+// it and demands that exit code. script_commands_test.go has the other commands.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir:   "testdata/script",
+		Setup: func(e *testscript.Env) error { e.Values[servers{}] = map[string]*process{}; return nil },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exit": func(ts *testscript.TestScript, neg bool, args []string) {
 				if neg || len(args) < 1 {
@@ -41,6 +42,9 @@ func TestScripts(t *testing.T) {
 					ts.Fatalf("extenddb %s: exit code %d, want %d", strings.Join(args[1:], " "), got, want)
 				}
 			},
+			"serve": startServer, "stop": stopServer, "kill-server": killServer,
+			"fill": fillTable, "count": countItems, "no-table": wantNoTable,
+			"edit": editFile, "backup-dir": setBackupDir,
 		},
 	})
 }

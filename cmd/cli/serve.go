@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,11 +14,16 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/extenddb/extenddb/backupstore"
 	"github.com/extenddb/extenddb/server"
+	"github.com/extenddb/extenddb/server/admin"
 	"github.com/extenddb/extenddb/server/clock"
+	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/sqlite"
 )
 
 func (a *App) serveCommand() *cobra.Command {
@@ -26,21 +32,24 @@ func (a *App) serveCommand() *cobra.Command {
 		Short: "Serve the DynamoDB wire protocol",
 		Long: "serve answers any AWS SDK, CLI or tool that is pointed at its address. It keeps\n" +
 			"its data in the file that --storage names, and creates it when it is not there.\n" +
+			"Backups and restores of that file are done by it, over a socket beside the file.\n" +
 			"SIGINT or SIGTERM stops it cleanly: running requests may finish within --drain." +
 			exitStatus("0    stopped as asked", "1    failed", "2    wrong usage or configuration",
+				"10   the backup store does not exist",
 				"11   the database is in use by another process",
+				"12   the backup store may not be written",
 				"13   refused: the address is not loopback and there is no authentication",
 				"130  stopped by a second signal"),
 		Example: "  extenddb serve\n  extenddb serve --storage sqlite:///var/lib/extenddb/data.db --listen 127.0.0.1:8001",
 		Args:    noArgs,
 		RunE:    a.serve,
 	}
-	addFlags(cmd, serveSettings())
+	addFlags(cmd, serveFlags()...)
 	return cmd
 }
 
 func (a *App) serve(cmd *cobra.Command, _ []string) error {
-	v, err := a.resolve(cmd, serveSettings())
+	v, err := a.resolve(cmd)
 	if err != nil {
 		return err
 	}
@@ -53,12 +62,17 @@ func (a *App) serve(cmd *cobra.Command, _ []string) error {
 	ctx := cmd.Context()
 	a.tuneMemory(v.bytes("server.memory_budget"))
 	starting := context.WithoutCancel(ctx) // to be stopped meanwhile is no failure: it ends in order
+	tidied, err := prepareStore(ctx, v, log)
+	if err != nil {
+		return err
+	}
+	defer tidied()
 	// The address first: a start that fails for it leaves no database behind.
 	l, err := listen(starting, addr, v)
 	if err != nil {
 		return err
 	}
-	db, err := openStorage(starting, v, log)
+	db, jobs, err := openServed(starting, v, log)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -68,12 +82,17 @@ func (a *App) serve(cmd *cobra.Command, _ []string) error {
 	}
 	log.Info("serving", "addr", l.Addr().String(), "storage", v.text("storage.url"), "version", a.Build.complete().Version)
 	err = server.New(server.Options{
-		Storage: db,
-		Clock:   clock.Real{},
-		Log:     log,
-		Region:  v.text("server.region"),
-		Budget:  v.bytes("server.memory_budget"),
-		Drain:   v.duration("server.drain"),
+		Storage:   db,
+		Clock:     clock.Real{},
+		Log:       log,
+		Region:    v.text("server.region"),
+		Budget:    v.bytes("server.memory_budget"),
+		Drain:     v.duration("server.drain"),
+		Admin:     jobs,
+		OpenStore: storeOpener(log),
+		Backend:   backend,
+		Version:   a.Build.complete().Version,
+		MaxJobs:   v.integer("backup.max_concurrent_jobs"),
 	}).Serve(ctx, l)
 	if cerr := db.Close(); cerr != nil {
 		err = errors.Join(err, fmt.Errorf("close the database: %w", cerr))
@@ -82,6 +101,69 @@ func (a *App) serve(cmd *cobra.Command, _ []string) error {
 		log.Info("stopped")
 	}
 	return err
+}
+
+// openServed opens the database and the socket beside it where commands have
+// backups and restores done. Without the socket, as on file systems that have
+// none, the database is served all the same.
+func openServed(ctx context.Context, v values, log *slog.Logger) (storage.Engine, net.Listener, error) {
+	socket := ""
+	if path, err := sqlitePath(v.text("storage.url")); err != nil {
+		return nil, nil, err
+	} else if path != sqlite.Memory { // which no command could name
+		real, err := sqlite.Resolve(path)
+		if err != nil {
+			return nil, nil, openError(path, err)
+		}
+		socket = admin.SocketPath(real)
+	}
+	db, err := openStorage(ctx, v, log, socket)
+	if err != nil || socket == "" {
+		return db, nil, err
+	}
+	l, err := admin.Listen(socket)
+	if err != nil {
+		log.Warn("no admin socket: backups and restores are possible only while the server is stopped", "socket", socket, "err", err)
+		return db, nil, nil
+	}
+	return db, l, nil
+}
+
+// staleAfter is the age at which a temporary file belongs to a put that died.
+const staleAfter = 24 * time.Hour
+
+// prepareStore checks the store of the settings, if they name one: a mistake
+// there should show now, not with the first backup. A store that is merely out
+// of reach does not keep the database down. What puts that died left there is
+// removed in the background, until ctx ends; wait returns when that is over.
+func prepareStore(ctx context.Context, v values, log *slog.Logger) (wait func(), err error) {
+	u, err := storeURL(v)
+	if err != nil || u == "" {
+		return func() {}, err
+	}
+	s, err := openStore(log, u)
+	if err != nil {
+		return nil, err
+	}
+	switch err := s.Validate(context.WithoutCancel(ctx)); {
+	case errors.Is(err, backupstore.ErrUnusable), errors.Is(err, backupstore.ErrPermission):
+		return nil, errors.Join(storeError(u, err), s.Close())
+	case err != nil:
+		log.Warn("backup store cannot be reached", "store", u, "err", err)
+		return func() { _ = s.Close() }, nil // nothing was written
+	}
+	log.Info("backup store", "store", u)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n, err := s.Sweep(ctx, clock.Real{}.Now().Add(-staleAfter))
+		if err = cmp.Or(err, s.Close()); err != nil && ctx.Err() == nil {
+			log.Warn("removing stale files from the backup store failed", "store", u, "err", err)
+		} else if n > 0 {
+			log.Info("removed stale files from the backup store", "store", u, "files", n)
+		}
+	}()
+	return func() { <-done }, nil
 }
 
 // listen opens the address. An IPv4 address stays one: "tcp" would make
@@ -146,13 +228,17 @@ func listenAddr(v values) (addr string, open bool, err error) {
 func (a *App) logger(v values) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(v.text("log.level"))) // checked by the setting
+	return a.newLog(level, v.text("log.format") == "json")
+}
+
+func (a *App) newLog(level slog.Level, asJSON bool) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, at slog.Attr) slog.Attr {
 		if at.Value.Kind() == slog.KindDuration { // JSON would have bare nanoseconds
 			at.Value = slog.StringValue(at.Value.Duration().String())
 		}
 		return at
 	}}
-	if v.text("log.format") == "json" {
+	if asJSON {
 		return slog.New(slog.NewJSONHandler(a.Stderr, o))
 	}
 	return slog.New(slog.NewTextHandler(a.Stderr, o))

@@ -49,8 +49,12 @@ func checkStorage(url string) error {
 	return err
 }
 
-// openStorage opens the engine the settings name.
-func openStorage(ctx context.Context, v values, log *slog.Logger) (storage.Engine, error) {
+// backend is the kind of the one engine there is, as backups name it.
+const backend = "sqlite"
+
+// openStorage opens the engine the settings name; socket is where this process
+// is administered, if anywhere.
+func openStorage(ctx context.Context, v values, log *slog.Logger, socket string) (storage.Engine, error) {
 	path, err := sqlitePath(v.text("storage.url"))
 	if err != nil {
 		return nil, err
@@ -64,6 +68,7 @@ func openStorage(ctx context.Context, v values, log *slog.Logger) (storage.Engin
 		Synchronous: synchronous,
 		Readers:     v.integer("storage.sqlite.readers"),
 		Mmap:        v.bytes("storage.sqlite.mmap_size"),
+		AdminSocket: socket,
 		Clock:       clock.Real{},
 		Log:         log,
 	})

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/extenddb/extenddb/format"
+	"github.com/extenddb/extenddb/server/backup"
+	"github.com/extenddb/extenddb/server/clock"
+	"github.com/extenddb/extenddb/server/jobs"
+)
+
+func (a *App) backupCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "backup",
+		Short: "Create, list, show, verify and delete backups of tables",
+		Long: "A backup is a consistent snapshot of one table in a store: a directory that\n" +
+			"--store or [backup] in the configuration names. Each command has its own help." +
+			exits(0, 2),
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.backupCreateCommand(), a.backupListCommand(), a.backupShowCommand(),
+		a.backupVerifyCommand(), a.backupDeleteCommand())
+	return cmd
+}
+
+// namedBackups is how the help of a command explains the argument BACKUP.
+const namedBackups = "BACKUP is an ARN, ACCOUNT/TABLE/ID, TABLE/ID, an ID, a name that only one backup\n" +
+	"has, or latest:TABLE.\n"
+
+func (a *App) backupCreateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "create TABLE... | --all",
+		Short: "Back tables up while they are in use",
+		Long: "create writes each table, as it is at one instant, into the store. Where a server\n" +
+			"holds the database it does the work, and goes on serving; else this command does.\n" +
+			"A backup is listed once it is complete; SIGINT or SIGTERM ends the work with\n" +
+			"nothing listed of the table under way. SIGUSR1 tells how far it is." +
+			exits(0, 1, 2, 3, 10, 11, 12, 130),
+		Example: "  extenddb backup create music --store file:///srv/backups\n" +
+			"  extenddb backup create --all --quiet",
+		Args: someOrAll,
+		RunE: a.backupCreate,
+	}
+	cmd.Flags().Bool("all", false, "back every table up")
+	cmd.Flags().String("name", "", "name of the backups (default the table's name and the time)")
+	addFlags(cmd, jobFlags()...)
+	return cmd
+}
+
+// someOrAll wants arguments or --all.
+func someOrAll(cmd *cobra.Command, args []string) error {
+	what, _, _ := strings.Cut(strings.TrimPrefix(cmd.Use, cmd.Name()+" "), " ")
+	what = strings.TrimSuffix(what, "...")
+	switch all, _ := cmd.Flags().GetBool("all"); {
+	case all && len(args) > 0:
+		return usagef("either %s or --all, not both", what)
+	case !all && len(args) == 0:
+		return usagef("no %s is named; --all takes every one", what)
+	}
+	return noneEmpty(cmd, args)
+}
+
+// some wants arguments, at least least and at most most; most 0: any number.
+func some(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return usagef("an argument is missing: %s", cmd.UseLine())
+		case most > 0 && len(args) > most:
+			return usagef("unexpected argument %q", args[most])
+		}
+		return noneEmpty(cmd, args)
+	}
+}
+
+func noneEmpty(_ *cobra.Command, args []string) error {
+	for i, arg := range args {
+		if arg == "" {
+			return usagef("argument %d is empty", i+1)
+		}
+	}
+	return nil
+}
+
+func (a *App) backupCreate(cmd *cobra.Command, args []string) error {
+	v, store, err := a.storeOf(cmd)
+	if err != nil {
+		return err
+	}
+	if err := a.checkStore(v, store); err != nil {
+		return err
+	}
+	all, _ := cmd.Flags().GetBool("all")
+	raw, err := a.work(cmd.Context(), v, job{kind: jobs.KindBackup, params: jobs.BackupParams{
+		Store: store, Tables: args, All: all, Name: cmd.Flag("name").Value.String(), Limits: limits(v),
+	}})
+	if raw == nil {
+		return err
+	}
+	return did(a, v, raw, err, func(r jobs.BackupResult) string {
+		var text strings.Builder
+		for _, b := range r.Backups {
+			fmt.Fprintf(&text, "backed up %s: %s, %s in %s: %s\n", printable(b.Table), plural(b.Items, "item", "items"),
+				iec(b.Size), plural(int64(b.Files), "file", "files"), b.ARN)
+		}
+		for _, f := range r.Failed {
+			fmt.Fprintf(&text, "failed %s: %s\n", printable(f.Table), printable(f.Error))
+		}
+		if all && len(r.Backups)+len(r.Failed) == 0 {
+			text.WriteString("there is no table to back up\n")
+		}
+		return text.String()
+	})
+}
+
+// storeOf resolves the settings of a command and the store they name.
+func (a *App) storeOf(cmd *cobra.Command) (values, string, error) {
+	v, err := a.resolve(cmd)
+	if err != nil {
+		return nil, "", err
+	}
+	store, err := wantStore(v)
+	return v, store, err
+}
+
+// checkStore returns an error unless the store is there.
+func (a *App) checkStore(v values, text string) error {
+	s, err := openStore(a.commandLog(v), text)
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+// withStore runs f with the store that the settings of a command name.
+func (a *App) withStore(cmd *cobra.Command, f func(backup.Env, values) error) (err error) {
+	v, text, err := a.storeOf(cmd)
+	if err != nil {
+		return err
+	}
+	log := a.commandLog(v)
+	s, err := openStore(log, text)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, s.Close()) }()
+	return f(backup.Env{Store: s, Clock: clock.Real{}, Log: log, Limits: limits(v)}, v)
+}
+
+// resolveAll finds the backups that arguments name, before anything is done
+// with the first.
+func resolveAll(ctx context.Context, e backup.Env, args []string) ([]format.Ref, error) {
+	refs := make([]format.Ref, len(args))
+	for i, arg := range args {
+		var err error
+		if refs[i], err = backup.Resolve(ctx, e, arg); err != nil {
+			return nil, err
+		}
+	}
+	return refs, nil
+}
+
+// did prints the JSON result of a command that changed something, read as a T;
+// as text not with --quiet, unless something failed. It returns failure.
+func did[T any](a *App, v values, raw json.RawMessage, failure error, text func(T) string) error {
+	var r T
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return cmp.Or(failure, fmt.Errorf("read the result: %w", err))
+	}
+	if a.output == "text" && v.quiet() && failure == nil {
+		return nil
+	}
+	return cmp.Or(failure, a.result(text(r), raw))
+}

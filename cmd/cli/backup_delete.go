@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/extenddb/extenddb/format"
+	"github.com/extenddb/extenddb/server/backup"
+)
+
+func (a *App) backupDeleteCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "delete BACKUP...",
+		Short: "Delete backups for good",
+		Long: "delete asks on a terminal, and elsewhere wants --yes. All that are named must be\n" +
+			"there before the first is deleted.\n" + namedBackups + exits(0, 1, 2, 3, 10, 12, 13, 130),
+		Example: "  extenddb backup delete latest:music\n  extenddb backup delete 01757500000123-73d8d5bc --yes",
+		Args:    some(1, 0),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			yes, _ := cmd.Flags().GetBool("yes")
+			return a.withStore(cmd, func(e backup.Env, v values) error {
+				return a.backupDelete(cmd.Context(), e, v, args, yes)
+			})
+		},
+	}
+	cmd.Flags().Bool("yes", false, "do not ask")
+	addFlags(cmd, storeFlags()...)
+	return cmd
+}
+
+// deletion is the JSON result of backup delete.
+type deletion struct {
+	Deleted []deleted `json:"deleted"`
+	Failed  []kept    `json:"failed"`
+}
+
+type deleted struct {
+	Backup  string `json:"backup"` // ACCOUNT/TABLE/ID
+	Objects int    `json:"objects"`
+}
+
+type kept struct {
+	Backup string `json:"backup"` // ACCOUNT/TABLE/ID
+	Code   int    `json:"code"`   // the exit code if it were alone
+	Error  string `json:"error"`
+	Hint   string `json:"hint"`
+}
+
+func (a *App) backupDelete(ctx context.Context, e backup.Env, v values, args []string, yes bool) error {
+	refs, err := resolveAll(ctx, e, args)
+	if err != nil {
+		return err
+	}
+	refs = distinct(refs)
+	if !yes {
+		if err := a.confirm(ctx, deleteQuestion(refs)); err != nil {
+			return err
+		}
+	}
+	out := deletion{Deleted: []deleted{}, Failed: []kept{}}
+	var text strings.Builder
+	for _, ref := range refs {
+		n, derr := backup.Delete(ctx, e, ref)
+		if derr != nil {
+			err = derr
+			k := known(derr)
+			out.Failed = append(out.Failed, kept{ref.Prefix(), k.Code, derr.Error(), k.Hint})
+			if ctx.Err() != nil {
+				break
+			}
+			continue
+		}
+		out.Deleted = append(out.Deleted, deleted{ref.Prefix(), n})
+		if !v.quiet() {
+			fmt.Fprintf(&text, "deleted %s, %s\n", ref.Prefix(), plural(int64(n), "object", "objects"))
+		}
+	}
+	if len(refs) > 1 && err != nil && ctx.Err() == nil {
+		for _, k := range out.Failed {
+			fmt.Fprintf(&text, "kept %s: %s\n", k.Backup, printable(k.Error))
+		}
+		err = &Error{Code: exitIncomplete, Err: fmt.Errorf("%d of %d backups could not be deleted", len(out.Failed), len(refs))}
+	}
+	if perr := a.result(text.String(), out); err == nil {
+		err = perr
+	}
+	return err
+}
+
+// distinct leaves out what was named twice.
+func distinct(refs []format.Ref) []format.Ref {
+	seen := map[format.Ref]bool{}
+	var out []format.Ref
+	for _, r := range refs {
+		if !seen[r] {
+			seen[r] = true
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func deleteQuestion(refs []format.Ref) string {
+	var text strings.Builder
+	for _, ref := range refs {
+		fmt.Fprintln(&text, ref.Prefix())
+	}
+	fmt.Fprintf(&text, "delete %s for good?", plural(int64(len(refs)), "backup", "backups"))
+	return text.String()
+}
+
+// confirm returns an error unless somebody at a terminal says yes.
+func (a *App) confirm(ctx context.Context, question string) error {
+	refused := &Error{Code: exitRefused, Err: errors.New("not confirmed; nothing was changed")}
+	if !isTerminal(a.Stdin) {
+		return refused.hint("--yes does it without asking")
+	}
+	fmt.Fprintf(a.Stderr, "%s [y/N] ", question)
+	answer := make(chan string, 1)
+	go func() { // reading cannot be cancelled; the program ends anyway
+		line, _ := bufio.NewReader(a.Stdin).ReadString('\n')
+		answer <- line
+	}()
+	select {
+	case <-ctx.Done():
+		fmt.Fprintf(a.Stderr, "\n")
+		return ctx.Err()
+	case line := <-answer:
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			return nil
+		}
+		return refused
+	}
+}

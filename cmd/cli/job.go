@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/extenddb/extenddb/server/admin"
+	"github.com/extenddb/extenddb/server/auth"
+	"github.com/extenddb/extenddb/server/clock"
+	"github.com/extenddb/extenddb/server/jobs"
+	"github.com/extenddb/extenddb/server/progress"
+	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/sqlite"
+)
+
+// job is long work on a database and a store.
+type job struct {
+	kind   string // of package jobs
+	params any
+	create bool // makes the database when it is not there
+}
+
+// A server that begins or ends holds the lock without listening: that passes.
+const (
+	submitTries = 10
+	submitPause = 300 * time.Millisecond
+)
+
+// work carries a job out: by the server that holds the database, or else in
+// this process, which then holds it. The result may come with an error: what
+// was done before.
+func (a *App) work(ctx context.Context, v values, j job) (json.RawMessage, error) {
+	path, err := databaseFile(v, j.create)
+	if err != nil {
+		return nil, err
+	}
+	report, stop, err := a.follow(v)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	log := a.commandLog(v)
+	for try := 1; ; try++ {
+		db, err := openStorage(ctx, v, log, "")
+		if err == nil {
+			return a.workHere(ctx, v, db, j, log, report)
+		}
+		var locked *storage.Locked
+		if !errors.As(err, &locked) {
+			return nil, err
+		}
+		result, submitted, err := submit(ctx, path, j, report)
+		if submitted {
+			return result, err
+		}
+		if try == submitTries {
+			return nil, (&Error{Code: exitBusy, Err: locked}).
+				hint("another command may be at work there: try again later; a server takes jobs over its socket")
+		}
+		if err := pause(ctx, clock.Real{}, submitPause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// databaseFile is where the database is that a job works on.
+func databaseFile(v values, create bool) (string, error) {
+	path, err := sqlitePath(v.text("storage.url"))
+	if err != nil {
+		return "", err
+	}
+	if path == sqlite.Memory {
+		return "", usagef("--storage %s: a database in memory belongs to the one server that made it", v.text("storage.url")).
+			hint("name a file with --storage sqlite:FILE")
+	}
+	if _, err := os.Stat(path); !create && errors.Is(err, fs.ErrNotExist) {
+		return "", (&Error{Code: exitNotFound, Err: fmt.Errorf("database %s does not exist", path)}).
+			hint("name one with --storage sqlite:FILE")
+	}
+	return path, nil
+}
+
+// submit hands a job to the process that holds the database; submitted is
+// false when none listens.
+func submit(ctx context.Context, path string, j job, report progress.Sink) (result json.RawMessage, submitted bool, err error) {
+	socket, err := sqlite.AdminSocket(path)
+	if err != nil || socket == "" {
+		return nil, false, err
+	}
+	client := admin.NewClient(socket)
+	defer client.Close()
+	result, err = client.Run(ctx, j.kind, j.params, report)
+	return result, !errors.Is(err, admin.ErrNoServer), err
+}
+
+// workHere carries a job out in this process, and closes db.
+func (a *App) workHere(ctx context.Context, v values, db storage.Engine, j job, log *slog.Logger, report progress.Sink) (raw json.RawMessage, err error) {
+	defer func() {
+		if cerr := db.Close(); cerr != nil && err == nil {
+			err = fmt.Errorf("close the database: %w", cerr)
+		}
+	}()
+	params, err := json.Marshal(j.params)
+	if err != nil {
+		return nil, fmt.Errorf("encode the job: %w", err)
+	}
+	sweep(ctx, db, log) // what a restore left that died; its name may be wanted
+	operator := jobs.NewOperator(jobs.OperatorOptions{
+		Storage: db, OpenStore: storeOpener(log), Clock: clock.Real{}, Log: log,
+		Region: v.text("server.region"), Account: auth.DefaultAccount,
+		Backend: backend, Version: a.Build.complete().Version,
+		Board: progress.NewBoard(clock.Real{}, 0), Wake: func() {},
+	})
+	result, err := operator.Run(ctx, j.kind, params, report)
+	if err != nil { // what this one left, also when it was interrupted
+		sweep(context.WithoutCancel(ctx), db, log)
+	}
+	if result == nil {
+		return nil, err
+	}
+	raw, merr := json.Marshal(result)
+	if merr != nil {
+		return nil, errors.Join(err, fmt.Errorf("encode the result: %w", merr))
+	}
+	return raw, err
+}
+
+// sweep removes what is left of tables that were deleted or not finished. That
+// it cannot is no obstacle to other work.
+func sweep(ctx context.Context, db storage.Engine, log *slog.Logger) {
+	if err := jobs.SweepAbandoned(ctx, db, clock.Real{}, log); err != nil && ctx.Err() == nil {
+		log.WarnContext(ctx, "removing what is left of tables failed; the next start tries again", "err", err)
+	}
+}
+
+// commandLog is the log of a command: what it reports itself is not logged
+// once more.
+func (a *App) commandLog(v values) *slog.Logger {
+	level := slog.LevelWarn
+	if v.quiet() {
+		level = slog.LevelError
+	}
+	return a.newLog(level, a.output == "json")
+}
+
+// pause waits.
+func pause(ctx context.Context, c clock.Clock, d time.Duration) error {
+	over, stop := c.After(d)
+	defer stop()
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

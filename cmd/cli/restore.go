@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/extenddb/extenddb/format"
+	"github.com/extenddb/extenddb/server/backup"
+	"github.com/extenddb/extenddb/server/jobs"
+)
+
+func (a *App) restoreCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "restore BACKUP --as NAME",
+		Short: "Restore a backup as a new table",
+		Long: "restore verifies the whole backup before it writes anything, then fills a table\n" +
+			"of the name given, which must not exist; it can be used once it is complete.\n" +
+			"Where a server holds the database it does the work; else this command does, and\n" +
+			"makes the database when it is not there: a new machine needs only the store.\n" +
+			"SIGINT or SIGTERM ends the work with no table left. SIGUSR1 tells how far it is.\n" +
+			namedBackups + exits(0, 1, 2, 10, 11, 12, 13, 130),
+		Example: "  extenddb restore latest:music --as music-copy --dry-run\n" +
+			"  extenddb restore latest:music --as music-copy --store file:///srv/backups",
+		Args: some(1, 1),
+		RunE: a.restore,
+	}
+	cmd.Flags().String("as", "", "name of the table to make (required)")
+	cmd.Flags().Bool("dry-run", false, "verify the backup and check the name, but write nothing; the database must exist")
+	addFlags(cmd, jobFlags()...)
+	return cmd
+}
+
+func (a *App) restore(cmd *cobra.Command, args []string) error {
+	as := cmd.Flag("as").Value.String()
+	if as == "" {
+		return usagef("--as NAME is required: the table to make").hint("a backup is never restored over a table that exists")
+	}
+	v, store, err := a.storeOf(cmd)
+	if err != nil {
+		return err
+	}
+	// Before a database is made for it: is there such a backup?
+	var ref format.Ref
+	err = a.withStore(cmd, func(e backup.Env, _ values) (err error) {
+		if ref, err = backup.Resolve(cmd.Context(), e, args[0]); err == nil {
+			_, _, err = backup.Show(cmd.Context(), e, ref)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	dry, _ := cmd.Flags().GetBool("dry-run")
+	raw, err := a.work(cmd.Context(), v, job{kind: jobs.KindRestore, create: !dry, params: jobs.RestoreParams{
+		Store: store, Backup: ref.Prefix(), As: as, DryRun: dry, Limits: limits(v),
+	}})
+	if raw == nil {
+		return err
+	}
+	return did(a, v, raw, err, func(r backup.RestoreResult) string {
+		what := fmt.Sprintf("%s, %s, %s", plural(r.Items, "item", "items"), iec(r.Size), plural(int64(r.Indexes), "index", "indexes"))
+		if r.DryRun {
+			return fmt.Sprintf("verified %s: %s would be table %s; nothing was written\n", printable(r.Backup), what, printable(r.Table))
+		}
+		return fmt.Sprintf("restored %s as table %s: %s\n", printable(r.Backup), printable(r.Table), what)
+	})
+}
