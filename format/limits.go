@@ -12,6 +12,6 @@ const (
 
 // ReadLimits bound what a data file may expand to. Zeros are the defaults.
 type ReadLimits struct {
-	MaxLine  int64 // bytes of a line, newline included; DefaultMaxLine
-	MaxPlain int64 // bytes of a file, uncompressed; DefaultMaxPlain
+	MaxLine  int64 `json:"max_line_bytes,omitempty"`  // of a line, newline included; DefaultMaxLine
+	MaxPlain int64 `json:"max_plain_bytes,omitempty"` // of a file, uncompressed; DefaultMaxPlain
 }
