@@ -14,6 +14,7 @@ import (
 const (
 	sqlAllRows = "SELECT id, pk, sk, size, flags, item FROM r WHERE t = ? ORDER BY pk, sk"
 	sqlEntry   = "SELECT rid, size FROM x WHERE ix = ? AND p = ? AND s = ? AND pk = ? AND sk = ?"
+	sqlUnnoted = "SELECT count(*) FROM tables WHERE NOT long_keys AND id IN (SELECT t FROM r WHERE substr(pk, -1) = x'01')"
 	sqlOrphans = `SELECT (SELECT count(*) FROM r WHERE t NOT IN (SELECT id FROM tables))
 		+ (SELECT count(*) FROM x WHERE ix NOT IN (SELECT id FROM indexes))`
 )
@@ -62,6 +63,13 @@ func (db *DB) check(ctx context.Context, s *session) error {
 	orphans, err := s.c.queryInt(sqlOrphans)
 	if err == nil && orphans > 0 {
 		err = &damage{fmt.Sprintf("%d rows and entries belong to no table", orphans)}
+	}
+	if err != nil {
+		return err
+	}
+	unnoted, err := s.c.queryInt(sqlUnnoted)
+	if err == nil && unnoted > 0 {
+		err = &damage{fmt.Sprintf("%d tables have shortened keys and do not say so", unnoted)}
 	}
 	if err != nil {
 		return err

@@ -107,6 +107,29 @@ func checkSnapshotLongKeys(e *env) {
 		equal(e, "ordered after a change of the definition", s.KeyOrdered(), false)
 		e.shows("changed", s, items, nil)
 	}
+	e.loadedLongKeys()
+}
+
+// loadedLongKeys: the same of a table that was loaded.
+func (e *env) loadedLongKeys() {
+	e.Helper()
+	for _, n := range []int{300, 301} {
+		l, err := e.e.Load(e.ctx, account, define(fmt.Sprint("loaded", n), "pk:S/sk:N"), e.now)
+		e.ok(err)
+		var items []ddb.Item
+		var rows []storage.LoadRow
+		for i := range 6 {
+			it := item("pk", long(n, i/2), "sk", i)
+			next, err := storage.Derive(l.Table(), it)
+			e.ok(err)
+			items, rows = append(items, it), append(rows, storage.LoadRow{Key: keyOf(l.Table(), it), Next: next})
+		}
+		e.ok(l.Add(e.ctx, rows))
+		e.ok(l.Finish(e.ctx, nil))
+		s := e.snapshot(l.Table().Name())
+		equal(e, "a loaded table is ordered", s.KeyOrdered(), n == 300 && !e.h.Snapshots.Unordered)
+		e.shows("loaded", s, items, nil)
+	}
 }
 
 // checkSnapshotLarge: items of the greatest size, some of them many times as
