@@ -84,7 +84,8 @@ func New(o Options) *Server {
 
 // Serve serves plain HTTP on l until ctx ends, then stops in order: /readyz
 // fails, no connection is accepted, requests under way get the drain window,
-// what is left of them is cut off, jobs are given up. It closes l. It returns
+// what is left of them is cut off; backups and restores are cancelled meanwhile
+// and get the same window; background work is given up. It closes l. It returns
 // nil when it was stopped, and why it could not serve otherwise. It must not be
 // called twice.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {

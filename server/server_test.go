@@ -27,6 +27,7 @@ type watched struct {
 	leave    chan struct{} // and may end
 	released chan struct{} // a lease was
 	ping     error
+	snapshot func(ctx context.Context) error // runs before one is opened; nil: nothing
 }
 
 func newWatched() *watched {
