@@ -116,9 +116,9 @@ func (v *verifier) run(ctx context.Context) error {
 		return err
 	}
 	if v.report != nil {
-		v.report.Checked, v.report.Ordered = v.checked, (v.byKey || v.byValues) && v.faults == 0
+		v.report.Checked, v.report.Ordered = v.checked, (v.byKey || v.byValues) && v.whole()
 	}
-	return v.whole(ctx)
+	return v.totals(ctx)
 }
 
 // found notes a finding about an object.
@@ -284,11 +284,14 @@ func withoutKey(err error) string {
 	return fmt.Sprintf("line %d: %v", f.Line, f.Err)
 }
 
-// whole checks what only all items together tell. table_size_bytes is how the
+// whole reports whether every item of every file was read.
+func (v *verifier) whole() bool { return v.faults == 0 && len(v.broken) == 0 }
+
+// totals checks what only all items together tell. table_size_bytes is how the
 // writer counted: programs may differ in that, so it is no obstacle to a
 // restore, and neither is what the annex says.
-func (v *verifier) whole(ctx context.Context) error {
-	if v.faults > 0 || len(v.broken) > 0 {
+func (v *verifier) totals(ctx context.Context) error {
+	if !v.whole() {
 		return nil // they are the reason
 	}
 	if want := v.m.Table.SizeBytes; v.size != want {

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/extenddb/extenddb/backupstore"
+	"github.com/extenddb/extenddb/format"
+	"github.com/extenddb/extenddb/server/storage"
+)
+
+func TestDefaultName(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 14, 15, 9, 26, 0, time.FixedZone("", 3600))
+	if got := defaultName("Music", at); got != "Music-20260314-140926" {
+		t.Errorf("got %q", got)
+	}
+	for n := 3; n <= 255; n++ {
+		if name := defaultName(strings.Repeat("x", n), at); !isName(name) || !strings.HasSuffix(name, "-20260314-140926") {
+			t.Errorf("table of %d characters: %q", n, name)
+		}
+	}
+}
+
+func TestIsName(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"abc": true, "A.z-_9": true, "...": true, strings.Repeat("x", 255): true,
+		"": false, "ab": false, strings.Repeat("x", 256): false, "a b": false, "a/b": false, "abé": false, "ab\x00": false,
+	} {
+		if isName(name) != want {
+			t.Errorf("isName(%q) is not %v", name, want)
+		}
+	}
+}
+
+func TestTargetOf(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	for i, want := range map[int]int64{
+		0: 64 * mib, 9_999: 64 * mib, 10_000: 128 * mib, 19_999: 128 * mib, 20_000: 256 * mib, 30_000: 512 * mib, 40_000: 1024 * mib, 999_999: 1024 * mib,
+	} {
+		if got := targetOf(64*mib, i); got != want {
+			t.Errorf("file %d: %d MiB, want %d", i, got/mib, want/mib)
+		}
+	}
+	if got := targetOf(3*1024*mib, 10_000); got != 3*1024*mib { // as configured
+		t.Errorf("got %d MiB", got/mib)
+	}
+}
+
+func TestETag(t *testing.T) {
+	t.Parallel()
+	const sum = "9f31d3bef7da331ec00141a57f009236"
+	for s, want := range map[string]bool{
+		sum: true, sum + "-1": true, sum + "-10000": true,
+		"": false, sum[1:]: false, sum + "-": false, sum + "-x": false, sum + "-0": false, sum[:31] + "g": false, "207-1757500000": false,
+	} {
+		if isS3ETag(s) != want {
+			t.Errorf("isS3ETag(%q) is not %v", s, want)
+		}
+		f := &dataFile{put: backupstore.PutResult{ETag: s}, sums: format.FileSums{MD5: [16]byte{15: 1}}}
+		wantTag := s
+		if !want {
+			wantTag = "00000000000000000000000000000001"
+		}
+		if got := etag(f); got != wantTag {
+			t.Errorf("etag of %q is %q", s, got)
+		}
+	}
+}
+
+func TestClassify(t *testing.T) {
+	t.Parallel()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		err  error
+		code Code
+		hint bool
+	}{
+		"cancelled":                       {over, errFault, Interrupted, false},
+		"known":                           {t.Context(), fmt.Errorf("more: %w", errorf(Busy, "x").hint("y")), Busy, true},
+		"newer":                           {t.Context(), fmt.Errorf("read: %w", &format.VersionError{Found: 2}), Refused, true},
+		"no space":                        {t.Context(), &backupstore.IOError{Op: "write", Err: syscall.ENOSPC}, Failed, true},
+		"quota":                           {t.Context(), fmt.Errorf("write: %w", syscall.EDQUOT), Failed, true},
+		"no table":                        {t.Context(), fmt.Errorf("open: %w", storage.ErrTableNotFound), NotFound, true},
+		"creating table":                  {t.Context(), storage.ErrTableNotActive, Busy, true},
+		"no store":                        {t.Context(), &backupstore.UnusableError{Text: "x"}, NotFound, true},
+		"no rights":                       {t.Context(), fmt.Errorf("put: %w", backupstore.ErrPermission), Denied, true},
+		"locked":                          {t.Context(), &storage.Locked{}, Busy, true},
+		"bad key":                         {t.Context(), backupstore.ErrInvalidKey, Invalid, false},
+		"other":                           {t.Context(), errFault, Failed, false},
+		"end of context of somebody else": {t.Context(), context.DeadlineExceeded, Failed, false},
+	} {
+		e := classify(c.ctx, c.err)
+		if e.Code != c.code || (e.Hint != "") != c.hint || e.Error() != c.err.Error() || !errors.Is(e, c.err) ||
+			e.JobCode() != string(c.code) || e.JobHint() != e.Hint {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+}
+
+// What is decoded ahead is bounded in bytes, however few lines that is.
+func TestReadingIsBounded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const files, line = 12, 3 << 20
+	var texts []string
+	for i := range files {
+		texts = append(texts, fmt.Sprintf(`{"Item":{"pk":{"S":"%06d"},"sk":{"N":"1"}},"x":"%s"}`+"\n", i, strings.Repeat("x", line)))
+	}
+	h := newHandmade(texts...)
+	ref := h.store(r, nil)
+	opened := 0
+	e := r.env.withDefaults()
+	e.Limits.Workers = 8
+	in := reading[int]{
+		e: e, ref: ref, m: h.m,
+		decode: func(lines [][]byte) int { return len(lines) },
+		each: func(c *chunk[int]) error {
+			opened++
+			if ahead := r.store.Calls("Get") - opened; ahead > aheadBytes/line+2 {
+				t.Errorf("%d files are read ahead", ahead)
+			}
+			if c.out != 1 || c.first != 1 || c.file != opened-1 || c.end == nil || c.end.err != nil {
+				t.Errorf("chunk %d: %d lines of file %d, %+v", opened, c.out, c.file, c.end)
+			}
+			return nil
+		},
+	}
+	if err := in.run(t.Context()); err != nil || opened != files {
+		t.Errorf("%d chunks, %v", opened, err)
+	}
+}
+
+// Chunks come in order, are cut by lines and bytes, and the first error ends it.
+func TestReadingChunks(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	h := newHandmade(strings.Repeat(lineA, 1201), "", lineB)
+	ref := h.store(r, nil)
+	var got []string
+	in := reading[int]{
+		e: r.env.withDefaults(), ref: ref, m: h.m, decode: func(lines [][]byte) int { return len(lines) },
+		each: func(c *chunk[int]) error {
+			got = append(got, fmt.Sprint(c.file, " ", c.first, " ", c.out, " ", c.end != nil))
+			return nil
+		},
+	}
+	if err := in.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"0 1 500 false", "0 501 500 false", "0 1001 201 true", "1 1 0 true", "2 1 1 true"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	got = nil
+	in.each = func(*chunk[int]) error { got = append(got, "x"); return errFault }
+	if err := in.run(t.Context()); !errors.Is(err, errFault) || len(got) != 1 {
+		t.Errorf("%d chunks, %v", len(got), err)
+	}
+}
+
+// sources keep the errors of reading apart from what was read.
+func TestSource(t *testing.T) {
+	t.Parallel()
+	n := 0
+	s := &source{r: io.MultiReader(strings.NewReader("abc"), &failing{}), count: func(k int) { n += k }}
+	if _, err := io.ReadAll(s); !errors.Is(err, errFault) || !errors.Is(s.err, errFault) || n != 3 {
+		t.Errorf("%d bytes, %v, %v", n, err, s.err)
+	}
+	s = &source{r: strings.NewReader("abc")}
+	if _, err := io.ReadAll(s); err != nil || s.err != nil {
+		t.Errorf("%v, %v", err, s.err)
+	}
+}
+
+type failing struct{}
+
+func (*failing) Read([]byte) (int, error) { return 0, errFault }
