@@ -51,11 +51,12 @@ type block struct {
 
 	z    *flate.Writer
 	out  bytes.Buffer
-	done chan error // receives once it is compressed
+	err  error
+	done chan struct{} // receives once it is compressed, or err says why not
 }
 
 func newGzipper(workers int, put func([]byte) error) *gzipper {
-	return &gzipper{put: put, workers: max(workers, 1), current: &block{done: make(chan error, 1)}}
+	return &gzipper{put: put, workers: max(workers, 1), current: &block{done: make(chan struct{}, 1)}}
 }
 
 // write adds p to the stream. After an error only abort is allowed.
@@ -114,7 +115,7 @@ func (g *gzipper) next(dict []byte) *block {
 	if n := len(g.spare); n > 0 {
 		b, g.spare = g.spare[n-1], g.spare[:n-1]
 	} else {
-		b = &block{buf: make([]byte, 0, dictSize+blockSize), done: make(chan error, 1)}
+		b = &block{buf: make([]byte, 0, dictSize+blockSize), done: make(chan struct{}, 1)}
 	}
 	b.buf = append(b.buf[:0], dict...)
 	b.dict = len(dict)
@@ -126,23 +127,24 @@ func (g *gzipper) next(dict []byte) *block {
 func (b *block) compress() {
 	b.out.Reset()
 	b.z.ResetDict(&b.out, b.buf[:b.dict])
-	_, err := b.z.Write(b.buf[b.dict:])
+	_, b.err = b.z.Write(b.buf[b.dict:])
 	switch {
-	case err != nil:
+	case b.err != nil:
 	case b.last:
-		err = b.z.Close()
+		b.err = b.z.Close()
 	default:
-		err = b.z.Flush()
+		b.err = b.z.Flush()
 	}
-	b.done <- err
+	b.done <- struct{}{}
 }
 
 // wait takes the oldest running block, compressed.
 func (g *gzipper) wait() (*block, error) {
 	b := g.running[0]
 	g.running = append(g.running[:0], g.running[1:]...)
-	if err := <-b.done; err != nil {
-		return nil, fmt.Errorf("compress: %w", err)
+	<-b.done
+	if b.err != nil {
+		return nil, fmt.Errorf("compress: %w", b.err)
 	}
 	g.writers = append(g.writers, b.z)
 	return b, nil
@@ -198,7 +200,7 @@ func (g *gzipper) close() error {
 // abort waits until nothing runs any more, which takes milliseconds.
 func (g *gzipper) abort() {
 	for _, b := range g.running {
-		_ = <-b.done
+		<-b.done
 	}
 	g.running = nil
 }

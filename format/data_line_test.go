@@ -207,36 +207,32 @@ func TestLargestItems(t *testing.T) {
 			t.Fatalf("%s: an item of %d bytes", name, n)
 		}
 		stored := ddb.AppendItem(nil, item)
-		line := stored
+		items := [][]byte{stored}
 		if item.HasLongNumber() {
-			var err error
-			if line, err = BackupItem(nil, stored); err != nil {
+			line, err := BackupItem(nil, stored)
+			if err != nil {
 				t.Fatal(err)
 			}
+			items = [][]byte{line, stored} // the reader takes both
 		}
-		data, sums := writeFile(t, WriterOptions{Workers: 2}, line, stored)
-		if first := lineBytes(len(line)); first > MaxPortableLine || first < int64(c.line) {
-			t.Errorf("%s: a line of %d bytes", name, first)
+		data, sums := writeFile(t, WriterOptions{Workers: 2}, items...)
+		if line := lineBytes(len(items[0])); line > MaxPortableLine || line < int64(c.line) {
+			t.Errorf("%s: a line of %d bytes", name, line)
 		}
-		long := int64(0)
-		if len(stored) > MaxPortableLine {
-			long = 1
-		}
-		if len(stored) < c.plain || sums.Long != long {
-			t.Errorf("%s: %d bytes in plain digits, %d long lines", name, len(stored), sums.Long)
+		if long := int64(len(items) - 1); len(stored) < c.plain || sums.Long != long {
+			t.Errorf("%s: %d bytes in plain digits, %d long lines, want %d", name, len(stored), sums.Long, long)
 		}
 		n := 0
-		for text, err := range NewFileReader(bytes.NewReader(data), expect(data, 2), ReadLimits{}).Lines() {
+		for text, err := range NewFileReader(bytes.NewReader(data), expect(data, int64(len(items))), ReadLimits{}).Lines() {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			got, err := ParseLine(text)
-			if err != nil || !got.Equal(item) {
-				t.Errorf("%s: line %d reads back as another item, %v", name, n+1, err)
-			}
 			n++
+			if got, err := ParseLine(text); err != nil || !got.Equal(item) {
+				t.Errorf("%s: line %d reads back as another item, %v", name, n, err)
+			}
 		}
-		if n != 2 {
+		if n != len(items) {
 			t.Errorf("%s: %d lines", name, n)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"hash"
 	"io"
 	"iter"
+	"math"
 
 	"github.com/klauspost/compress/gzip"
 )
@@ -28,6 +29,9 @@ var (
 	ErrOverLimit        = errors.New("refusing to decompress further to bound memory") // a line or a file beyond ReadLimits
 	ErrBlankLine        = errors.New("blank line")
 )
+
+// readBuffer is how many bytes of a file are read at once.
+const readBuffer = 64 << 10
 
 // FileError is an error of a data file.
 type FileError struct {
@@ -177,12 +181,12 @@ func (f *FileReader) take(n int) ([]byte, error) {
 	f.seen = 0
 	f.line++
 	if f.line > f.want.Items {
-		return nil, f.Fail(f.countError())
+		return nil, f.damage(f.countError())
 	}
 	line = bytes.TrimSuffix(line, []byte("\n"))
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	if len(line) == 0 {
-		return nil, f.Fail(ErrBlankLine)
+		return nil, f.damage(ErrBlankLine)
 	}
 	return line, nil
 }
@@ -190,7 +194,7 @@ func (f *FileReader) take(n int) ([]byte, error) {
 // fill reads more plain text.
 func (f *FileReader) fill() error {
 	if f.z == nil {
-		z, err := gzip.NewReader(bufio.NewReaderSize(&f.src, 64<<10))
+		z, err := gzip.NewReader(bufio.NewReaderSize(&f.src, readBuffer))
 		if err != nil {
 			return f.decodeError(err)
 		}
@@ -214,20 +218,20 @@ func (f *FileReader) fill() error {
 }
 
 // makeRoom makes room behind the plain text. The buffer doubles up to the
-// longest line a sound file has, and then takes its full size at once: garbage
-// of doubling further would be as large as the buffer.
+// longest line a sound file has, and then takes what the default allows at once:
+// the garbage of doubling on would be as large as the buffer.
 func (f *FileReader) makeRoom() {
 	if f.end < len(f.buf) {
 		return
 	}
 	rest := f.buf[f.start:f.end]
 	if f.start == 0 {
-		most := int(f.limits.MaxLine) + 1 // so that a line that is too long shows
-		size := max(2*len(f.buf), 64<<10)
+		size := max(2*len(f.buf), readBuffer)
 		if size > MaxPortableLine {
-			size = most
+			size = max(size, DefaultMaxLine+1)
 		}
-		f.buf = make([]byte, min(size, most))
+		longest := int(min(f.limits.MaxLine, math.MaxInt-1))
+		f.buf = make([]byte, min(size, max(longest+1, readBuffer))) // one more, so that a line that is too long shows
 	}
 	f.end = copy(f.buf, rest)
 	f.start = 0
@@ -252,19 +256,34 @@ func (f *FileReader) plainError() error {
 // read, because it is not the file that was written, or because it was written
 // wrong.
 func (f *FileReader) decodeError(err error) error {
-	if f.src.err == nil {
-		_, _ = io.Copy(io.Discard, &f.src) // an error is in src, or a wrong size
-	}
-	if f.src.err != nil {
-		return f.failNext(fmt.Errorf("read data file: %w", f.src.err))
-	}
-	if err := f.checkBytes(); err != nil {
+	if err := f.checkRest(); err != nil {
 		return err
 	}
 	if errors.Is(err, io.EOF) { // of a file without a single byte
 		err = io.ErrUnexpectedEOF
 	}
 	return f.failNext(fmt.Errorf("decompress data file: %w", err))
+}
+
+// damage is Fail for a line that no sound file has. That the file is not the one
+// that was written says more than the line, if it is so.
+func (f *FileReader) damage(err error) error {
+	if err := f.checkRest(); err != nil {
+		return err
+	}
+	return f.Fail(err)
+}
+
+// checkRest reads the compressed bytes to their end, without decompressing them,
+// and checks them.
+func (f *FileReader) checkRest() error {
+	if f.src.err == nil {
+		_, _ = io.Copy(io.Discard, &f.src) // an error is in src, or a wrong size
+	}
+	if f.src.err != nil {
+		return f.failNext(fmt.Errorf("read data file: %w", f.src.err))
+	}
+	return f.checkBytes()
 }
 
 // check compares the file, read to its end, with what was expected.

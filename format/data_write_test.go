@@ -345,7 +345,7 @@ func TestWriterMemoryIsFlat(t *testing.T) {
 		var f *FileWriter
 		grown := allocated(func() {
 			f = NewFileWriter(io.Discard, WriterOptions{Workers: int(workers)})
-			for i := range 150_000 {
+			for i := range 50_000 {
 				if err := f.Write(items[i%1000]); err != nil {
 					t.Fatal(err)
 				}
@@ -353,7 +353,7 @@ func TestWriterMemoryIsFlat(t *testing.T) {
 		})
 		f.Abort()
 		if grown > (4+2*workers)<<20 {
-			t.Errorf("60 MB of lines take %d KiB with %d workers", grown>>10, workers)
+			t.Errorf("20 MB of lines take %d KiB with %d workers", grown>>10, workers)
 		}
 	}
 }
