@@ -47,13 +47,23 @@ func (e *Engine) CreateTable(ctx context.Context, id auth.Identity, in *api.Crea
 	t, err := e.store.CreateTable(ctx, id.Account, def, now)
 	switch {
 	case errors.Is(err, storage.ErrTableExists):
-		return api.ResourceInUse("Table already exists: " + def.TableName)
+		return nameTaken(err, def.TableName)
 	case errors.Is(err, storage.ErrTooManyTables):
 		return api.LimitExceeded(tooManyTables)
 	case err != nil:
 		return err
 	}
 	return out.JSON(api.CreateTableOutput{TableDescription: e.describeCreated(t)})
+}
+
+// nameTaken words what the service answers to a name that is in use; it tells a
+// table that is still being restored from others.
+func nameTaken(err error, name string) error {
+	var exists *storage.TableExists
+	if errors.As(err, &exists) && exists.Table.Status == storage.Creating {
+		return api.ResourceInUse(stillInUse + "Table is being used: " + name)
+	}
+	return api.ResourceInUse("Table already exists: " + name)
 }
 
 // describeCreated is the description in CreateTable's own response: it knows

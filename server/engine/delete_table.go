@@ -25,7 +25,7 @@ func (e *Engine) DeleteTable(ctx context.Context, id auth.Identity, in *api.Dele
 		return err
 	}
 	t, err := e.store.DropTable(ctx, id.Account, name, func(t *storage.Table) error {
-		if err := checkNotDeleting(t); err != nil {
+		if err := checkActive(t); err != nil {
 			return err
 		}
 		if t.Def.DeletionProtection {
@@ -48,8 +48,12 @@ func (e *Engine) DeleteTable(ctx context.Context, id auth.Identity, in *api.Dele
 	}})
 }
 
-func checkNotDeleting(t *storage.Table) error {
-	if t.Status == storage.Deleting {
+// checkActive refuses to change a table that comes or goes.
+func checkActive(t *storage.Table) error {
+	switch t.Status {
+	case storage.Creating:
+		return api.ResourceInUse(stillInUse + "Table is being created: " + t.Name())
+	case storage.Deleting:
 		return api.ResourceInUse(stillInUse + "Table is being deleted: " + t.Name())
 	}
 	return nil

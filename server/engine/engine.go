@@ -71,11 +71,11 @@ func (e *Engine) withTable(ctx context.Context, id auth.Identity, name string, f
 	}
 }
 
-// table looks a table up for a data operation: one that is being deleted is as
-// good as gone.
+// table looks a table up for a data operation: one that is being created or
+// deleted is as good as not there.
 func (e *Engine) table(ctx context.Context, id auth.Identity, name string) (*storage.Table, error) {
 	t, err := e.store.Table(ctx, id.Account, name)
-	if err == nil && t.Status == storage.Deleting {
+	if err == nil && t.Status != storage.Active {
 		err = storage.ErrTableNotFound
 	}
 	return t, err

@@ -17,7 +17,7 @@ import (
 // table; it changes nothing itself and shares nothing it changes with t.
 func (e *Engine) updated(t *storage.Table, in *api.UpdateTableInput, now time.Time) (ddb.TableDefinition, error) {
 	def := t.Def
-	if err := checkNotDeleting(t); err != nil {
+	if err := checkActive(t); err != nil {
 		return def, err
 	}
 	if in.StreamSpecification != nil { // to be disabled
