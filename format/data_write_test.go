@@ -132,8 +132,21 @@ func TestFileDoesNotDependOnWorkers(t *testing.T) {
 	if got := gunzip(t, first); !bytes.Equal(got, plain) {
 		t.Error("decompresses to something else")
 	}
-	if len(first) > len(plain)/4 {
-		t.Errorf("%d bytes for %d: blocks do not share their dictionary?", len(first), len(plain))
+}
+
+// TestBlocksReferBack repeats, across the end of a block, what does not compress
+// by itself.
+func TestBlocksReferBack(t *testing.T) {
+	t.Parallel()
+	noise := make([]byte, dictSize/2)
+	for i, r := 0, rand.New(rand.NewPCG(5, 6)); i < len(noise); i++ {
+		noise[i] = byte(r.Uint32())
+	}
+	item := append(bytes.Repeat([]byte("x"), blockSize-len(noise)-len(lineStart)), noise...)
+	once, _ := writeFile(t, WriterOptions{}, item)
+	twice, sums := writeFile(t, WriterOptions{}, append(item, noise...))
+	if sums.Plain < blockSize+int64(len(noise)) || len(once) < len(noise) || len(twice) > len(once)+2000 {
+		t.Errorf("%d bytes once, %d twice", len(once), len(twice))
 	}
 }
 
