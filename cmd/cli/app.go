@@ -102,13 +102,16 @@ func flagError(cmd *cobra.Command, err error) error {
 // report prints an error, with its hint, and returns its exit code.
 func (a *App) report(cmd *cobra.Command, err error) int {
 	e := known(err)
-	hint := e.Hint
+	text, hint := err.Error(), e.Hint
+	if e.Code == exitInterrupted {
+		text = e.Error()
+	}
 	if hint == "" && e.Code == exitUsage {
 		hint = fmt.Sprintf("see %q", cmd.CommandPath()+" --help")
 	}
 	if a.output == "json" {
 		_ = json.NewEncoder(a.Stderr).Encode(map[string]any{
-			"message_type": "exit_error", "code": e.Code, "message": err.Error(), "hint": hint,
+			"message_type": "exit_error", "code": e.Code, "message": text, "hint": hint,
 		})
 		return e.Code
 	}
@@ -117,9 +120,9 @@ func (a *App) report(cmd *cobra.Command, err error) int {
 	if name != "" {
 		prefix += name + ":"
 	}
-	fmt.Fprintf(a.Stderr, "%s %s\n", prefix, err)
+	fmt.Fprintf(a.Stderr, "%s %s\n", prefix, lines(text))
 	if hint != "" {
-		fmt.Fprintf(a.Stderr, "hint: %s\n", hint)
+		fmt.Fprintf(a.Stderr, "hint: %s\n", lines(hint))
 	}
 	return e.Code
 }

@@ -100,7 +100,7 @@ func (a *App) backupCreate(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	all, _ := cmd.Flags().GetBool("all")
-	raw, err := a.work(cmd.Context(), v, job{kind: jobs.KindBackup, params: jobs.BackupParams{
+	raw, err := a.work(cmd.Context(), v, job{kind: jobs.KindBackup, undone: "no backup was made", params: jobs.BackupParams{
 		Store: store, Tables: args, All: all, Name: cmd.Flag("name").Value.String(), Limits: limits(v),
 	}})
 	if raw == nil {

@@ -43,7 +43,7 @@ func (a *App) backupVerify(ctx context.Context, e backup.Env, v values, args []s
 	if err != nil {
 		return err
 	}
-	report, stop, err := a.follow(v)
+	report, stop, err := a.follow(ctx, v)
 	if err != nil {
 		return err
 	}

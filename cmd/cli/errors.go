@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/extenddb/extenddb/backupstore"
 	"github.com/extenddb/extenddb/server/backup"
@@ -62,15 +63,33 @@ func known(err error) *Error {
 	var c classified
 	switch {
 	case errors.As(err, &c):
-		return &Error{Code: exitCode(backup.Code(c.JobCode())), Err: err, Hint: c.JobHint()}
+		code := exitCode(backup.Code(c.JobCode()))
+		if code == exitInterrupted {
+			err = interrupted(err)
+		}
+		return &Error{Code: code, Err: err, Hint: c.JobHint()}
 	case errors.Is(err, context.Canceled):
-		return &Error{Code: exitInterrupted, Err: err}
+		return &Error{Code: exitInterrupted, Err: interrupted(err)}
 	case errors.Is(err, backupstore.ErrUnusable):
 		return &Error{Code: exitNotFound, Err: err}
 	case errors.Is(err, backupstore.ErrPermission):
 		return &Error{Code: exitDenied, Err: err}
 	}
 	return &Error{Code: exitFailed, Err: err}
+}
+
+// interrupted words the error of what was stopped: who stopped it wants to
+// know that it is, not in which call.
+func interrupted(err error) error {
+	const word = "interrupted"
+	text := strings.TrimSuffix(strings.TrimSuffix(err.Error(), context.Canceled.Error()), ": ")
+	switch {
+	case strings.HasPrefix(text, word):
+		return err
+	case text == "":
+		return errors.New(word)
+	}
+	return fmt.Errorf("%s: %s", word, text)
 }
 
 func exitCode(c backup.Code) int {

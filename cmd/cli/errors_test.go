@@ -25,7 +25,11 @@ func TestExitCodesOfErrors(t *testing.T) {
 		there := &admin.JobError{Code: string(class), Message: "x", Hint: "do y"}
 		for _, err := range []error{here, there} {
 			e := known(fmt.Errorf("wrapped: %w", err))
-			if e.Code != want || e.Hint != "do y" || e.Error() != "wrapped: x" {
+			text := "wrapped: x"
+			if want == exitInterrupted {
+				text = "interrupted: wrapped: x"
+			}
+			if e.Code != want || e.Hint != "do y" || e.Error() != text {
 				t.Errorf("%T %s: code %d, hint %q, text %q; want code %d", err, class, e.Code, e.Hint, e.Error(), want)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/extenddb/extenddb/server/admin"
 	"github.com/extenddb/extenddb/server/auth"
+	"github.com/extenddb/extenddb/server/backup"
 	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/jobs"
 	"github.com/extenddb/extenddb/server/progress"
@@ -25,7 +26,8 @@ import (
 type job struct {
 	kind   string // of package jobs
 	params any
-	create bool // makes the database when it is not there
+	create bool   // makes the database when it is not there
+	undone string // what there is when it was interrupted: "no table was made"
 }
 
 // A server that begins or ends holds the lock without listening: that passes.
@@ -42,7 +44,7 @@ func (a *App) work(ctx context.Context, v values, j job) (json.RawMessage, error
 	if err != nil {
 		return nil, err
 	}
-	report, stop, err := a.follow(v)
+	report, stop, err := a.follow(ctx, v)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +53,8 @@ func (a *App) work(ctx context.Context, v values, j job) (json.RawMessage, error
 	for try := 1; ; try++ {
 		db, err := openStorage(ctx, v, log, "")
 		if err == nil {
-			return a.workHere(ctx, v, db, j, log, report)
+			result, err := a.workHere(ctx, v, db, j, log, report)
+			return result, j.ended(result, err)
 		}
 		var locked *storage.Locked
 		if !errors.As(err, &locked) {
@@ -59,7 +62,7 @@ func (a *App) work(ctx context.Context, v values, j job) (json.RawMessage, error
 		}
 		result, submitted, err := submit(ctx, path, j, report)
 		if submitted {
-			return result, err
+			return result, j.ended(result, err)
 		}
 		if try == submitTries {
 			return nil, (&Error{Code: exitBusy, Err: locked}).
@@ -69,6 +72,16 @@ func (a *App) work(ctx context.Context, v values, j job) (json.RawMessage, error
 			return nil, err
 		}
 	}
+}
+
+// ended says of a job that was interrupted what there is of it: nothing. Of one
+// of which that is not known it does not.
+func (j job) ended(result json.RawMessage, err error) error {
+	var c classified
+	if result == nil && errors.As(err, &c) && c.JobCode() == string(backup.Interrupted) {
+		return (&Error{Code: exitInterrupted, Err: errors.New("interrupted: " + j.undone)}).hint("%s", c.JobHint())
+	}
+	return err
 }
 
 // databaseFile is where the database is that a job works on.
@@ -148,8 +161,25 @@ func (a *App) commandLog(v values) *slog.Logger {
 	if v.quiet() {
 		level = slog.LevelError
 	}
-	return a.newLog(level, a.output == "json")
+	return slog.New(untold{a.newLog(level, a.output == "json").Handler()})
 }
+
+// untold leaves out of a log what the command reports itself: its own failure.
+type untold struct{ slog.Handler }
+
+// Handle implements slog.Handler.
+func (h untold) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == "backup failed" || r.Message == "restore failed" {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (h untold) WithAttrs(attrs []slog.Attr) slog.Handler { return untold{h.Handler.WithAttrs(attrs)} }
+
+// WithGroup implements slog.Handler.
+func (h untold) WithGroup(name string) slog.Handler { return untold{h.Handler.WithGroup(name)} }
 
 // pause waits.
 func pause(ctx context.Context, c clock.Clock, d time.Duration) error {

@@ -23,6 +23,9 @@ type reporter struct {
 	clock clock.Clock
 	every time.Duration
 	line  func(progress.Event) string
+	// phases: another phase is told at once too. People need not know.
+	phases bool
+	silent bool // tells only when somebody asks
 
 	mu   sync.Mutex
 	jobs []*told // in the order they began
@@ -39,9 +42,9 @@ type told struct {
 	at    time.Time
 }
 
-// newReporter starts one; asks may be nil.
-func newReporter(w io.Writer, c clock.Clock, every time.Duration, line func(progress.Event) string, asks <-chan os.Signal) *reporter {
-	r := &reporter{w: w, clock: c, every: every, line: line, quit: make(chan struct{}), over: make(chan struct{})}
+// start begins to give signs of life; asks may be nil. close ends that.
+func (r *reporter) start(asks <-chan os.Signal) *reporter {
+	r.quit, r.over = make(chan struct{}), make(chan struct{})
 	go r.watch(asks)
 	return r
 }
@@ -56,7 +59,10 @@ func (r *reporter) sink(e progress.Event) {
 	if p, ok := e.Percent(); ok {
 		tenth = int(p / 10)
 	}
-	if e.State != t.said.State || e.WaitingFor != t.said.WaitingFor || tenth > t.tenth {
+	if r.silent {
+		return
+	}
+	if e.State != t.said.State || r.phases && e.Phase != t.said.Phase || e.WaitingFor != t.said.WaitingFor || tenth > t.tenth {
 		t.tenth = tenth
 		r.tell(t)
 	}
@@ -91,7 +97,9 @@ func (r *reporter) watch(asks <-chan os.Signal) {
 			stop()
 			r.tellAll(0)
 		case <-tick:
-			r.tellAll(r.every)
+			if !r.silent {
+				r.tellAll(r.every)
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"os"
 	"strings"
@@ -68,11 +69,12 @@ type rig struct {
 	mu   sync.Mutex
 }
 
-func newRig() *rig {
+func newRig(phases bool) *rig {
 	g := &rig{clk: clock.NewFake(time.Unix(1, 0)), asks: make(chan os.Signal)}
-	g.reporter = newReporter(g, g.clk, time.Minute, func(e progress.Event) string {
+	g.reporter = &reporter{w: g, clock: g.clk, every: time.Minute, phases: phases, line: func(e progress.Event) string {
 		return strings.TrimSpace(string(e.State)[:1] + e.Phase + " " + string(rune('0'+e.Done)))
-	}, g.asks)
+	}}
+	g.start(g.asks)
 	return g
 }
 
@@ -94,29 +96,53 @@ func (g *rig) since() string {
 func TestReporterTellsChangesAndTenths(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig()
+		g, full := newRig(false), newRig(true)
 		defer g.close()
+		defer full.close()
 		event := func(state progress.State, phase string, done int64) progress.Event {
 			return progress.Event{Job: "1", State: state, Phase: phase, Done: done, Total: new(int64(40))}
 		}
 		for i, c := range []struct {
 			e    progress.Event
 			want string
+			full string // with phases, when it differs
 		}{
-			{event(progress.Waiting, "", 0), "w 0"},
-			{event(progress.Waiting, "", 0), ""},
-			{event(progress.Running, "a", 0), "ra 0"},
-			{event(progress.Running, "a", 3), ""},
-			{event(progress.Running, "a", 4), "ra 4"},
-			{event(progress.Running, "a", 5), ""},
-			{event(progress.Running, "b", 5), ""},
-			{event(progress.Running, "b", 9), "rb 9"},
-			{event(progress.Done, "b", 9), "db 9"},
+			{event(progress.Waiting, "", 0), "w 0", ""},
+			{event(progress.Waiting, "", 0), "", ""},
+			{event(progress.Running, "a", 0), "ra 0", ""},
+			{event(progress.Running, "a", 3), "", ""},
+			{event(progress.Running, "a", 4), "ra 4", ""},
+			{event(progress.Running, "a", 5), "", ""},
+			{event(progress.Running, "b", 5), "", "rb 5"},
+			{event(progress.Running, "b", 9), "rb 9", ""},
+			{event(progress.Done, "b", 9), "db 9", ""},
 		} {
 			g.sink(c.e)
 			if got := g.since(); got != c.want {
 				t.Errorf("event %d: told %q, want %q", i, got, c.want)
 			}
+			full.sink(c.e)
+			if got, want := full.since(), cmp.Or(c.full, c.want); got != want {
+				t.Errorf("event %d: told %q, want %q with phases", i, got, want)
+			}
+		}
+	})
+}
+
+func TestReporterIsSilentUntilAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(true)
+		g.silent = true
+		defer g.close()
+		g.sink(progress.Event{Job: "1", State: progress.Running, Done: 1})
+		g.clk.Advance(time.Hour)
+		if got := g.since(); got != "" {
+			t.Errorf("told %q", got)
+		}
+		g.asks <- syscall.SIGTERM
+		if got := g.since(); got != "r 1" {
+			t.Errorf("asked, it told %q", got)
 		}
 	})
 }
@@ -124,7 +150,7 @@ func TestReporterTellsChangesAndTenths(t *testing.T) {
 func TestReporterGivesSignsOfLife(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig()
+		g := newRig(false)
 		g.sink(progress.Event{Job: "1", State: progress.Running, Done: 1})
 		g.sink(progress.Event{Job: "2", State: progress.Running, Done: 2})
 		g.sink(progress.Event{Job: "2", State: progress.Running, Done: 3})

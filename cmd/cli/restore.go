@@ -54,7 +54,7 @@ func (a *App) restore(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	dry, _ := cmd.Flags().GetBool("dry-run")
-	raw, err := a.work(cmd.Context(), v, job{kind: jobs.KindRestore, create: !dry, params: jobs.RestoreParams{
+	raw, err := a.work(cmd.Context(), v, job{kind: jobs.KindRestore, create: !dry, undone: "no table was made", params: jobs.RestoreParams{
 		Store: store, Backup: ref.Prefix(), As: as, DryRun: dry, Limits: limits(v),
 	}})
 	if raw == nil {

@@ -144,18 +144,28 @@ func countItems(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: count ADDR TABLE N")
 	}
+	n, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	ts.Check(countAll(context.Background(), client(args[0]), args[1], n))
+}
+
+// countAll returns an error unless the table and its index hold n items.
+func countAll(ctx context.Context, c *dynamodb.Client, table string, n int) error {
 	for _, index := range []*string{nil, aws.String("by-by")} {
-		pages := dynamodb.NewScanPaginator(client(args[0]), &dynamodb.ScanInput{TableName: &args[1], IndexName: index, Select: types.SelectCount})
+		pages := dynamodb.NewScanPaginator(c, &dynamodb.ScanInput{TableName: &table, IndexName: index, Select: types.SelectCount})
 		total := 0
 		for pages.HasMorePages() {
-			page, err := pages.NextPage(context.Background())
-			ts.Check(err)
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return err
+			}
 			total += int(page.Count)
 		}
-		if strconv.Itoa(total) != args[2] {
-			ts.Fatalf("table %s holds %d items, want %s", args[1], total, args[2])
+		if total != n {
+			return fmt.Errorf("table %s, index %s: %d items, want %d", table, aws.ToString(index), total, n)
 		}
 	}
+	return nil
 }
 
 // wantNoTable is "no-table ADDR TABLE".

@@ -62,6 +62,16 @@ func printable(s string) string {
 	}, s)
 }
 
+// lines is printable for text that may have several lines.
+func lines(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) || r == '\n' {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}
+
 // columns lays out rows of cells, the first of them a header.
 func columns(rows [][]string) string {
 	var text strings.Builder
