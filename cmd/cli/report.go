@@ -43,10 +43,9 @@ type told struct {
 }
 
 // start begins to give signs of life; asks may be nil. close ends that.
-func (r *reporter) start(asks <-chan os.Signal) *reporter {
+func (r *reporter) start(asks <-chan os.Signal) {
 	r.quit, r.over = make(chan struct{}), make(chan struct{})
 	go r.watch(asks)
-	return r
 }
 
 // sink takes the news of a job.
