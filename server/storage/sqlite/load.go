@@ -19,7 +19,7 @@ import (
 // writes, and ends soon when somebody waits.
 const (
 	loadRows   = 4000 // or entries
-	loadBytes  = 16 << 20
+	loadBytes  = 8 << 20
 	sharedRows = 500
 	sharedSize = 4 << 20
 	sharedTime = 20 * time.Millisecond

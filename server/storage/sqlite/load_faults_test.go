@@ -239,3 +239,62 @@ func openFull(t *testing.T, path, filler string) *DB {
 	t.Fatal("the database cannot be opened with 400 KB of space")
 	return nil
 }
+
+// TestLoadWithoutDatabase: what cannot be written when a load ends is done by
+// the drop, which is due as soon as nobody loads the table.
+func TestLoadWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	o := Options{Path: path}
+	o.hooks.spill = 1 << 10
+	db := mustOpen(t, o)
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := beginLoad(t, db, definition("t"))
+	mustAdd(t, l, many(200, 1)...)
+	err := l.Finish(t.Context(), func(done, total int64) {
+		if done == total {
+			move(path, path+".away")
+		}
+	})
+	wantErr(t, err, storage.ErrUnavailable)
+	if files := loadFilesOf(t, db); len(files) != 0 {
+		t.Errorf("files left: %q", files)
+	}
+	if _, due := work(t, db, storage.TableDrop, instant()); due {
+		t.Error("a table is to be dropped whose load was not aborted")
+	}
+	wantErr(t, l.Abort(), storage.ErrUnavailable)
+	if got := statusOf(t, db, "t"); got != storage.Creating {
+		t.Errorf("the table is %s", got)
+	}
+	move(path+".away", path)
+	finish(t, db, storage.TableDrop, instant())
+	if err := l.Abort(); err != nil {
+		t.Error(err)
+	}
+	check(t, db)
+}
+
+// TestLoadLosesNoEntry: a run that lost its end is noticed.
+func TestLoadLosesNoEntry(t *testing.T) {
+	t.Parallel()
+	o := Options{Path: Memory}
+	o.hooks.spill = 1 << 10
+	db := mustOpen(t, o)
+	l := beginLoad(t, db, definition("t"))
+	mustAdd(t, l, many(200, 1)...)
+	if err := os.Truncate(loadFilesOf(t, db)[0], 0); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, l.Finish(t.Context(), nil), storage.ErrCorrupt)
+	if err := l.Abort(); err != nil {
+		t.Fatal(err)
+	}
+	finish(t, db, storage.TableDrop, instant())
+	check(t, db)
+}
