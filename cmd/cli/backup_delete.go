@@ -47,10 +47,10 @@ type deleted struct {
 }
 
 type kept struct {
-	Backup string `json:"backup"` // ACCOUNT/TABLE/ID
-	Code   int    `json:"code"`   // the exit code if it were alone
-	Error  string `json:"error"`
-	Hint   string `json:"hint"`
+	Backup string      `json:"backup"` // ACCOUNT/TABLE/ID
+	Code   backup.Code `json:"code"`
+	Error  string      `json:"error"`
+	Hint   string      `json:"hint"`
 }
 
 func (a *App) backupDelete(ctx context.Context, e backup.Env, v values, args []string, yes bool) error {
@@ -70,8 +70,7 @@ func (a *App) backupDelete(ctx context.Context, e backup.Env, v values, args []s
 		n, derr := backup.Delete(ctx, e, ref)
 		if derr != nil {
 			err = derr
-			k := known(derr)
-			out.Failed = append(out.Failed, kept{ref.Prefix(), k.Code, derr.Error(), k.Hint})
+			out.Failed = append(out.Failed, whyKept(ref, derr))
 			if ctx.Err() != nil {
 				break
 			}
@@ -92,6 +91,15 @@ func (a *App) backupDelete(ctx context.Context, e backup.Env, v values, args []s
 		err = perr
 	}
 	return err
+}
+
+func whyKept(ref format.Ref, err error) kept {
+	k := kept{Backup: ref.Prefix(), Code: backup.Failed, Error: err.Error()}
+	var c classified
+	if errors.As(err, &c) {
+		k.Code, k.Hint = backup.Code(c.JobCode()), c.JobHint()
+	}
+	return k
 }
 
 // distinct leaves out what was named twice.
