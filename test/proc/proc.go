@@ -187,18 +187,22 @@ func (t wholeBodies) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // AnonymousRSS returns the bytes of memory of the process that no file backs
 // (Linux).
-func (s *Server) AnonymousRSS() (int64, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Pid()))
+func (s *Server) AnonymousRSS() (int64, error) { return Memory(s.Pid(), "RssAnon") }
+
+// Memory returns a field of a process's status, such as RssAnon or VmHWM, in
+// bytes (Linux).
+func Memory(pid int, field string) (int64, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(data)) {
-		if rest, ok := strings.CutPrefix(line, "RssAnon:"); ok {
+		if rest, ok := strings.CutPrefix(line, field+":"); ok {
 			kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
 			return kb << 10, err
 		}
 	}
-	return 0, fmt.Errorf("no RssAnon in the status of process %d", s.Pid())
+	return 0, fmt.Errorf("no %s in the status of process %d", field, pid)
 }
 
 // CPU returns the processor time the threads of the process have used (Linux).
