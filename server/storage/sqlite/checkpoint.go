@@ -88,8 +88,8 @@ func (w *writer) cutLog() {
 	w.poke()
 }
 
-// afterSnapshots does that. What a reader prevents is done when the log is
-// written back next.
+// afterSnapshots does that. What another read prevents is tried again when the
+// log has grown by half, as always.
 func (w *writer) afterSnapshots() {
 	if w.s != nil {
 		w.log.cut, w.log.next = true, 0

@@ -31,6 +31,14 @@
 // and memory that does not depend on the number of rows. Its transactions are
 // large while nobody else writes and end at once when somebody does.
 //
+// # Snapshots
+//
+// A snapshot is one read transaction on a session of its own (snapshot.go). It
+// takes no place among the readers and the writer never waits for it, but the
+// write-ahead log cannot be written back past it: the log grows with what is
+// written until the snapshot ends, and is cut then. So who reads one should
+// not wait for a slow network meanwhile.
+//
 // # Driver
 //
 // conn.go talks to modernc.org/sqlite/lib, SQLite translated to Go, so that

@@ -138,9 +138,10 @@ func checkSnapshotLarge(e *env) {
 	e.probe(0)
 	t := e.create(define("t", "pk:S/sk:N"))
 	var items []ddb.Item
-	for n := range 20 {
+	const large = 8
+	for n := range large {
 		pad := ddb.String(strings.Repeat("\x01", 390<<10)) // six bytes each in JSON
-		if n%3 > 0 {
+		if n%4 > 0 {
 			pad = ddb.Binary(bytes.Repeat([]byte{byte(n)}, 100<<10))
 		}
 		items = append(items, item("pk", "p", "sk", n, "pad", pad))
@@ -150,6 +151,6 @@ func checkSnapshotLarge(e *env) {
 		it := item("pk", "q", "sk", n)
 		items = append(items, it)
 	}
-	e.put(t, items[20:]...)
+	e.put(t, items[large:]...)
 	e.shows("large", e.snapshot("t"), items, nil)
 }
