@@ -30,7 +30,7 @@ func (w *tripwire) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all.Write(p)
-	for line := range bytes.Lines(p) {
+	for line := range bytes.Lines(p) { // one of the log, or an event
 		var e struct{ State, Phase string }
 		if json.Unmarshal(line, &e) == nil && e.Phase == w.phase && e.State == "running" {
 			w.trip()
@@ -55,7 +55,7 @@ func (w workshop) file(name string) string { return filepath.Join(w.dir, name) }
 func newWorkshop(t *testing.T, items int) workshop {
 	t.Helper()
 	dir := t.TempDir()
-	w := workshop{dir: dir, db: "sqlite:" + filepath.Join(dir, "data.db"), store: "file://" + filepath.ToSlash(filepath.Join(dir, "backups"))}
+	w := workshop{dir: dir, db: "sqlite:" + filepath.Join(dir, "data.db"), store: fileURL(filepath.Join(dir, "backups"))}
 	w.mustRun(t, "store", "init", w.store)
 	r := serve(t, "--storage", w.db)
 	if err := fill(t.Context(), client(r.addr), "music", items); err != nil {

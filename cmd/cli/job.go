@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/extenddb/extenddb/server/admin"
@@ -49,12 +51,13 @@ func (a *App) work(ctx context.Context, v values, j job) (json.RawMessage, error
 		return nil, err
 	}
 	defer stop()
+	signal.Ignore(syscall.SIGPIPE) // who reads the progress may go; the work goes on
 	log := a.commandLog(v)
 	for try := 1; ; try++ {
 		db, err := openStorage(ctx, v, log, "")
 		if err == nil {
 			result, err := a.workHere(ctx, v, db, j, log, report)
-			return result, j.ended(result, err)
+			return result, j.ended(ctx, result, err)
 		}
 		var locked *storage.Locked
 		if !errors.As(err, &locked) {
@@ -62,7 +65,7 @@ func (a *App) work(ctx context.Context, v values, j job) (json.RawMessage, error
 		}
 		result, submitted, err := submit(ctx, path, j, report)
 		if submitted {
-			return result, j.ended(result, err)
+			return result, j.ended(ctx, result, err)
 		}
 		if try == submitTries {
 			return nil, (&Error{Code: exitBusy, Err: locked}).
@@ -74,12 +77,19 @@ func (a *App) work(ctx context.Context, v values, j job) (json.RawMessage, error
 	}
 }
 
-// ended says of a job that was interrupted what there is of it: nothing. Of one
-// of which that is not known it does not.
-func (j job) ended(result json.RawMessage, err error) error {
+// ended words how a job ended that did not come to its end by itself.
+func (j job) ended(ctx context.Context, result json.RawMessage, err error) error {
 	var c classified
-	if result == nil && errors.As(err, &c) && c.JobCode() == string(backup.Interrupted) {
-		return (&Error{Code: exitInterrupted, Err: errors.New("interrupted: " + j.undone)}).hint("%s", c.JobHint())
+	switch {
+	case errors.As(err, &c) && c.JobCode() != string(backup.Interrupted):
+	case errors.As(err, &c) && ctx.Err() == nil: // not by us: the server stops
+		return &Error{Code: exitBusy, Err: err, Hint: c.JobHint()}
+	case errors.As(err, &c) && result == nil: // it is known that nothing is left
+		return &Error{Code: exitInterrupted, Err: errors.New("interrupted: " + j.undone)}
+	case errors.Is(err, admin.ErrGone) && ctx.Err() == nil:
+		return (&Error{Code: exitFailed, Err: err}).hint("%s; see why the server ended, and run the command again", j.undone)
+	case errors.Is(err, fs.ErrPermission):
+		return (&Error{Code: exitDenied, Err: err}).hint("run the command as the user of the server")
 	}
 	return err
 }

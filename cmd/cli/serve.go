@@ -37,7 +37,7 @@ func (a *App) serveCommand() *cobra.Command {
 			exitStatus("0    stopped as asked", "1    failed", "2    wrong usage or configuration",
 				"10   the backup store does not exist",
 				"11   the database is in use by another process",
-				"12   the backup store may not be written",
+				"12   permission denied: the database, or the backup store",
 				"13   refused: the address is not loopback and there is no authentication",
 				"130  stopped by a second signal"),
 		Example: "  extenddb serve\n  extenddb serve --storage sqlite:///var/lib/extenddb/data.db --listen 127.0.0.1:8001",

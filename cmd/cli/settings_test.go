@@ -175,7 +175,7 @@ func TestQuietLeavesErrors(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
 	app := &App{Stdout: &stdout, Stderr: &stderr}
-	code := app.Run(t.Context(), []string{"backup", "list", "--quiet", "--store", "file://" + filepath.ToSlash(t.TempDir()) + "/absent"})
+	code := app.Run(t.Context(), []string{"backup", "list", "--quiet", "--store", fileURL(filepath.Join(t.TempDir(), "absent"))})
 	if code != exitNotFound || stdout.Len() > 0 || !strings.Contains(stderr.String(), "hint: ") {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout.String(), stderr.String())
 	}

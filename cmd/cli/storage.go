@@ -95,6 +95,7 @@ func openError(path string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return e.hint("create the directory first: mkdir -p %s", filepath.Dir(path))
 	case errors.Is(err, fs.ErrPermission):
+		e.Code = exitDenied
 		return e.hint("the file, its %s.lock and their directory must be writable for this user", filepath.Base(path))
 	case errors.Is(err, storage.ErrCorrupt):
 		return e.hint("keep the file with its -wal and -shm as they are, and serve a copy or a backup")
