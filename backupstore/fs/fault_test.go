@@ -3,6 +3,7 @@
 package fs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -110,7 +111,9 @@ func (c putCase) run(t *testing.T, r *recorder) (root string, err error) {
 
 func (s *Store) mustPut(t *testing.T, key, text string) (tag string) {
 	t.Helper()
-	res, err := s.Put(t.Context(), key, strings.NewReader(text), backupstore.PutOptions{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a lock may be lost
+	defer cancel()
+	res, err := s.Put(ctx, key, strings.NewReader(text), backupstore.PutOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

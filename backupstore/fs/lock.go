@@ -36,12 +36,12 @@ func (l *lock) take(ctx context.Context) (release func() error, err error) {
 			return nil, err
 		}
 		held, err := l.current()
+		release = func() error { defer pass(); return funlock(l.f) }
 		if err != nil {
-			pass()
-			return nil, err
+			return nil, errors.Join(err, release())
 		}
 		if held {
-			return func() error { defer pass(); return funlock(l.f) }, nil
+			return release, nil
 		}
 		_ = l.f.Close() // somebody removed the file: it locks nobody out any more
 		l.f = nil
