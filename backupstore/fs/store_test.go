@@ -385,3 +385,17 @@ func TestTwoStoresRace(t *testing.T) {
 		}
 	}
 }
+
+// TestCheck: every step works in a directory, and no trace is left.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	s := open(t, nil)
+	for _, p := range backupstore.Check(t.Context(), s) {
+		if !p.OK {
+			t.Errorf("%+v", p)
+		}
+	}
+	if got := tree(t, s.Root()); len(got) != 0 {
+		t.Errorf("left: %q", got)
+	}
+}
