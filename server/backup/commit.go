@@ -8,10 +8,12 @@ import (
 	"crypto/md5" //nolint:gosec // what S3 calls an object's ETag
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/extenddb/extenddb/backupstore"
 	"github.com/extenddb/extenddb/format"
 )
 
@@ -32,11 +34,11 @@ func (c *creation) commit(ctx context.Context) (*Summary, error) {
 			return nil, c.discard(ctx, err)
 		}
 	}
-	if ctx.Err() != nil { // the last moment to stop
-		return nil, c.discard(ctx, context.Cause(ctx))
-	}
 	if err := c.put(ctx, format.ManifestName, doc, true); err != nil {
-		if !c.committed(ctx, doc) {
+		switch there := c.committed(ctx, doc); {
+		case !there && errors.Is(err, backupstore.ErrExists):
+			return nil, fmt.Errorf("another program writes to %s too: nothing there was removed: %w", c.ref.Prefix(), err)
+		case !there:
 			return nil, c.discard(ctx, err)
 		}
 		c.e.Log.WarnContext(ctx, "the manifest was written, although the store said otherwise", "backup", c.ref.Prefix(), "error", err)

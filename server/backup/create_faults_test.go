@@ -3,11 +3,13 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -281,6 +283,62 @@ func TestCreateOnAShortStore(t *testing.T) {
 		s, err := Create(r.Context(), r.env, r.options("source"))
 		wantError(r.T, err, Failed, "data/00000", "bytes of")
 		r.settled(s, err)
+	})
+}
+
+// ends is a store that notes how the bodies of data files end.
+type ends struct {
+	backupstore.Store
+	mu   sync.Mutex
+	errs []error
+}
+
+func (e *ends) Put(ctx context.Context, key string, body io.Reader, o backupstore.PutOptions) (backupstore.PutResult, error) {
+	if strings.Contains(key, "/data/") {
+		b, err := io.ReadAll(body)
+		e.mu.Lock()
+		e.errs = append(e.errs, err)
+		e.mu.Unlock()
+		body = bytes.NewReader(b)
+	}
+	return e.Store.Put(context.WithoutCancel(ctx), key, body, o)
+}
+
+// A backup that fails never lets a store take what there is for all there is.
+func TestCreateFailsItsBodies(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "", func(r *rig) {
+		r.rich(60)
+		r.env.Limits.TargetBytes = 1 << 20 // one file
+		store := &ends{Store: r.store}
+		r.env.Store = store
+		r.engine.Inject(storagetest.Fault{Method: "Rows", After: 50, Err: storage.ErrCorrupt})
+		_, err := Create(r.Context(), r.env, r.options("source"))
+		wantError(r.T, err, Failed, "storage is corrupt")
+		if len(store.errs) != 1 || !errors.Is(store.errs[0], storage.ErrCorrupt) {
+			r.Errorf("bodies ended with %v", store.errs)
+		}
+	})
+}
+
+// A manifest that appears out of nowhere is not replaced, and nothing it may
+// name is removed.
+func TestCreateManifestOfAnother(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "", func(r *rig) {
+		r.rich(60)
+		var before []string
+		r.store.Inject(storetest.Fault{Method: "Put", Key: "extenddb-manifest", Before: func() {
+			if before == nil {
+				before = append(r.keys(), "")
+				r.put(strings.Replace(before[0], "_started", "extenddb-manifest.json", 1), "theirs")
+			}
+		}})
+		_, err := Create(r.Context(), r.env, r.options("source"))
+		wantError(r.T, err, Failed, "another program writes to 123456789012/source/", "nothing there was removed")
+		if after := r.keys(); len(after) != len(before) {
+			r.Errorf("before %q, after %q", before, after)
+		}
 	})
 }
 

@@ -3,7 +3,9 @@
 package backup
 
 import (
+	"compress/gzip"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -242,4 +244,56 @@ func TestTableChangesDuringBackup(t *testing.T) {
 			r.Errorf("the copy has class %q and %d rows of %d: %v", copied.Def.TableClass, len(r.rows(copied)), len(before), err)
 		}
 	})
+}
+
+// Lines hold long numbers with exponents, because other programs stop at 4 MiB.
+func TestLongNumbers(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(r *rig) {
+		r.env.Limits.TargetBytes = 16 << 20
+		many := make([]ddb.Value, 70_000) // of 1E-130 each: 10 MB in plain
+		for i := range many {
+			many[i] = number("1E-130")
+		}
+		r.table(onDemand("source", "pk", "pk:N"), 1, func(int) ddb.Item {
+			return ddb.Item{"pk": number("9.9E125"), "l": ddb.List(many...)}
+		})
+		s := r.create("source")
+		r.verifies(s.ref())
+		body, err := r.store.Get(r.Context(), s.ref().Key("data/000001.json.gz"))
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer body.Close()
+		z, err := gzip.NewReader(body)
+		if err != nil {
+			r.Fatal(err)
+		}
+		plain, err := io.ReadAll(z)
+		if err != nil || len(plain) > format.MaxPortableLine || !strings.Contains(string(plain), `"pk":{"N":"9.9E+125"}`) && !strings.Contains(string(plain), `"pk":{"N":"9.9E125"}`) {
+			r.Errorf("a line of %d bytes, %v", len(plain), err)
+		}
+		if strings.Contains(r.log.String(), "other programs") {
+			r.Errorf("log %.1000s", r.log)
+		}
+		if _, err := Restore(r.Context(), r.env, s.ref(), r.target("copy")); err != nil {
+			r.Fatal(err)
+		}
+		r.same("source", "copy")
+	})
+}
+
+// Lines that other programs cannot read are mentioned, once.
+func TestLongLinesAreMentionedOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.table(onDemand("source", "pk", "pk:N"), 4, func(i int) ddb.Item {
+		return ddb.Item{"pk": ddb.Int(int64(i)), "v": ddb.String(strings.Repeat("x", i/2*(format.MaxPortableLine)))}
+	})
+	if s := r.create("source"); s.Files < 3 {
+		t.Errorf("%d files", s.Files)
+	}
+	if n := strings.Count(r.log.String(), "other programs may not be able to read"); n != 1 {
+		t.Errorf("mentioned %d times", n)
+	}
 }
