@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs Debian packages that the tests can use. "quick": a C compiler for
-# the race detector. "all": also the clients of the full tier.
+# the race detector, Python for the independent reader. "all": also the clients of the full tier.
 set -eu
-want='gcc libc6-dev'
+want='gcc libc6-dev python3'
 [ "${1:-quick}" = quick ] || want="$want awscli python3-boto3 curl"
 missing=
 for p in $want; do

@@ -169,7 +169,7 @@ func TestLiveBackup(t *testing.T) {
 func oneInstant(t *testing.T, backup string, items []attributes, counts []int) {
 	t.Helper()
 	list := filepath.Join(t.TempDir(), "items")
-	out, err := exec.Command(need.Python(t, "gzip"), "../reader/read_backup.py", backup, "--items", list).CombinedOutput()
+	out, err := exec.Command(need.Tool(t, "python3"), "../reader/read_backup.py", backup, "--items", list).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
