@@ -399,3 +399,27 @@ func TestCheck(t *testing.T) {
 		t.Errorf("left: %q", got)
 	}
 }
+
+// TestDirectoryVanishes: a put begins anew when a deletion, or another put
+// that gives up, takes its directory away before it has a file there.
+func TestDirectoryVanishes(t *testing.T) {
+	t.Parallel()
+	for _, at := range []call{{OpCreate, "a/b"}, {OpOpenDir, "a/b"}, {OpMkdir, "a/b"}} {
+		var s *Store
+		times := 2
+		s = open(t, func(op Op, path string) error {
+			if op == OpCreate {
+				path = filepath.ToSlash(filepath.Dir(path))
+			}
+			if (call{op, path}) == at && times > 0 {
+				times--
+				return os.RemoveAll(filepath.Join(s.path, "a"))
+			}
+			return nil
+		})
+		s.mustPut(t, "a/b/k", "x")
+		if times > 0 || read(t, s.Root(), "a/b/k") != "x" {
+			t.Errorf("%v: vanished %d times", at, 2-times)
+		}
+	}
+}
