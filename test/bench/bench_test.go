@@ -55,7 +55,7 @@ func TestShort(t *testing.T) {
 			t.Errorf("no profile of %s: %v", op.name, err)
 		}
 	}
-	if want := len(o.clients) + 2 + 2 + 2*3; len(r.Verdicts) != want {
+	if want := len(o.clients) + 2 + 2 + 2*3 + 2*(2+len(o.items)+1) + 1; len(r.Verdicts) != want {
 		t.Errorf("%d targets are judged, not %d: %v", len(r.Verdicts), want, r.Verdicts)
 	}
 	for _, a := range r.Allocations {
@@ -167,7 +167,7 @@ func TestVerdicts(t *testing.T) {
 
 func TestRefusesArguments(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"-output", "xml"}, {"extra"}, {"-no-such-flag"}, {"-operation", "ListTables"}} {
+	for _, args := range [][]string{{"-output", "xml"}, {"extra"}, {"-no-such-flag"}, {"-operation", "ListTables"}, {"-only", "restore"}, {"-items", "1000001"}} {
 		if err := runBench(args); err == nil {
 			t.Errorf("bench %v is accepted", args)
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -22,16 +23,17 @@ import (
 	"github.com/extenddb/extenddb/test/proc"
 )
 
-// childArg is the first argument of this program when it is a reference
-// server of a measurement.
+// childArg is the first argument of this program when it is a reference of a
+// measurement.
 const childArg = "serve-reference"
 
-// child is the configuration of a reference server.
+// child is the configuration of a reference process.
 type child struct {
-	kind    string // "empty": a handler that does nothing; "extenddb": the real thing
+	kind    string // "empty": a handler that does nothing; "extenddb": the real thing; "bare": no server, see insertBare
 	file    string // of the database
 	batch   int    // requests a transaction of the writer takes; 0: as many as it does
 	profile string // file for a CPU profile
+	items   int    // to insert
 }
 
 // start starts a reference server in a process of its own.
@@ -44,7 +46,7 @@ func (c child) start() (*proc.Server, error) {
 		"-batch", strconv.Itoa(c.batch), "-profile", c.profile))
 }
 
-// runChild is the main function of a reference server.
+// runChild is the main function of a reference process.
 func runChild(args []string) error {
 	var c child
 	flags := flag.NewFlagSet(childArg, flag.ContinueOnError)
@@ -52,11 +54,17 @@ func runChild(args []string) error {
 	flags.StringVar(&c.file, "file", "", "")
 	flags.IntVar(&c.batch, "batch", 0, "")
 	flags.StringVar(&c.profile, "profile", "", "")
+	flags.IntVar(&c.items, "items", 0, "")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if c.kind == "bare" {
+		took, err := insertBare(ctx, c.file, c.items)
+		fmt.Println(took)
+		return err
+	}
 	if c.profile != "" {
 		f, err := os.Create(c.profile)
 		if err != nil {

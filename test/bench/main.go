@@ -32,6 +32,8 @@ type options struct {
 	tables     int // for CreateTable
 	timed      int // of those, measured
 	syncs      int
+	requested  bool   // requests, starts and tables are measured
+	items      []int  // of tables to back up, the largest last; none: no backups
 	dir        string // for databases
 	profile    string // directory for CPU profiles; "" for none
 	binary     string // the server; "" to build it
@@ -39,12 +41,12 @@ type options struct {
 
 func full() options {
 	return options{repeats: 3, clients: []int{1, 8, 32, 128}, operations: operations(), time: time.Second, partitions: 100, requests: 20_000,
-		starts: 5, tables: 2500, timed: 20, syncs: 200}
+		starts: 5, tables: 2500, timed: 20, syncs: 200, requested: true, items: []int{10_000, 200_000}}
 }
 
 func short() options {
 	return options{repeats: 1, clients: []int{1, 8, 32, 128}, operations: operations(), time: 20 * time.Millisecond, partitions: 2, requests: 100,
-		starts: 1, tables: 20, timed: 5, syncs: 5}
+		starts: 1, tables: 20, timed: 5, syncs: 5, requested: true, items: []int{60, 250}}
 }
 
 func main() {
@@ -69,6 +71,8 @@ func runBench(args []string) error {
 	dir := flags.String("dir", "", "where the databases go: choose the disk with it (default: the system's temporary directory)")
 	profile := flags.String("profile", "", "also write CPU profiles of the server into this directory")
 	only := flags.String("operation", "", "measure this operation only: GetItem, PutItem, UpdateItem or Query")
+	part := flags.String("only", "", "measure this part only: requests (with starts and tables) or backup")
+	items := flags.Int("items", 0, "items of the largest table that is backed up, at most 1000000 (default 200000)")
 	binary := flags.String("binary", "", "the extenddb to measure (default: the one built from this tree)")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -93,6 +97,9 @@ func runBench(args []string) error {
 			return err
 		}
 	}
+	if err := o.choose(*part, *items); err != nil {
+		return err
+	}
 	if *only != "" {
 		o.operations = slices.DeleteFunc(o.operations, func(op operation) bool { return op.name != *only })
 		if len(o.operations) == 0 {
@@ -112,6 +119,27 @@ func runBench(args []string) error {
 		return err
 	}
 	return r.write(os.Stdout, *output)
+}
+
+// choose sets what is measured: a part, or all of it, with so many items.
+func (o *options) choose(part string, items int) error {
+	switch {
+	case items < 0 || items > maxSynthetic:
+		return fmt.Errorf("-items %d is not between 1 and %d", items, maxSynthetic)
+	case items > 0:
+		smaller := slices.DeleteFunc(o.items[:len(o.items)-1], func(n int) bool { return n >= items })
+		o.items = append(smaller, items)
+	}
+	switch part {
+	case "":
+	case "requests":
+		o.items = nil
+	case "backup":
+		o.requested = false
+	default:
+		return fmt.Errorf("-only %s: the parts are requests and backup", part)
+	}
+	return nil
 }
 
 func (r *Report) write(w io.Writer, output string) error {
@@ -140,19 +168,33 @@ func bench(ctx context.Context, o options, progress func(string, ...any)) (*Repo
 			return nil, err
 		}
 	}
-	if err := r.rates(ctx, o, bin, dir, progress); err != nil {
-		return nil, err
-	}
-	if err := r.life(ctx, o, bin, dir); err != nil {
-		return nil, err
-	}
-	if o.profile != "" {
-		if err := profiles(ctx, o, dir); err != nil {
+	if o.requested {
+		if err := r.requests(ctx, o, bin, dir, progress); err != nil {
 			return nil, err
 		}
+		r.Verdicts = verdicts(r, o.clients)
 	}
-	r.Verdicts = verdicts(r, o.clients)
+	if len(o.items) > 0 {
+		if err := r.backups(ctx, o, bin, dir, progress); err != nil {
+			return nil, err
+		}
+		r.Verdicts = append(r.Verdicts, backupVerdicts(r.Backups)...)
+	}
 	return r, nil
+}
+
+// requests measures the part about requests, starts and tables.
+func (r *Report) requests(ctx context.Context, o options, bin, dir string, progress func(string, ...any)) error {
+	if err := r.rates(ctx, o, bin, dir, progress); err != nil {
+		return err
+	}
+	if err := r.life(ctx, o, bin, dir); err != nil {
+		return err
+	}
+	if o.profile != "" {
+		return profiles(ctx, o, dir)
+	}
+	return nil
 }
 
 // rates measures what needs the rig.

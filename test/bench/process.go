@@ -78,7 +78,7 @@ func measureTables(ctx context.Context, bin, file string, total, timed int) (t T
 	if err != nil {
 		return t, err
 	}
-	writers, closeAll, err := putClients(ctx, &httpTarget{srv: srv, partitions: 1, sizes: sizes})
+	writers, closeAll, err := putClients(ctx, &httpTarget{srv: srv, partitions: 1, sizes: sizes}, operations()[1], tableWriters)
 	if err != nil {
 		return t, err
 	}
@@ -108,16 +108,15 @@ func measureTables(ctx context.Context, bin, file string, total, timed int) (t T
 	}, nil
 }
 
-// putClients returns writers on connections of their own.
-func putClients(ctx context.Context, t *httpTarget) (requests []func() error, closeAll func(), err error) {
+// putClients returns so many writers on connections of their own.
+func putClients(ctx context.Context, t *httpTarget, put operation, n int) (requests []func() error, closeAll func(), err error) {
 	var conns []client
 	closeAll = func() {
 		for _, c := range conns {
 			_ = c.close()
 		}
 	}
-	put := operations()[1]
-	for i := range tableWriters {
+	for i := range n {
 		c, err := t.client(ctx, put, i)
 		if err != nil {
 			closeAll()

@@ -19,6 +19,7 @@ type Report struct {
 	Allocations []Allocations `json:"allocations"`
 	Starts      []Start       `json:"starts"`
 	Tables      Tables        `json:"tables"`
+	Backups     *Backups      `json:"backups,omitempty"`
 	Verdicts    []Verdict     `json:"verdicts"`
 }
 
@@ -63,20 +64,34 @@ func (r *Report) writeJSON(w io.Writer) error {
 func (r *Report) writeMarkdown(w io.Writer) error {
 	var b strings.Builder
 	m := r.Machine
-	fmt.Fprintf(&b, "%s, %s, %d CPUs (%s), %s; fsync of 4 KiB: %.0f us; load average at the start: %s\n\n", m.Date, m.OS, m.CPUs, m.CPU, m.Go, m.Sync, m.Load)
-	b.WriteString("Requests per second; times the empty handler:\n\n")
-	r.cellTable(&b, func(s Sample) string { return fmt.Sprintf("%.0f", s.Rate) }, func(s, empty Sample) string {
+	fmt.Fprintf(&b, "%s, %s, %d CPUs (%s), %s; fsync of 4 KiB: %.0f us; load average at the start: %s\n", m.Date, m.OS, m.CPUs, m.CPU, m.Go, m.Sync, m.Load)
+	if len(r.Cells) > 0 {
+		r.writeRequests(&b)
+	}
+	if r.Backups != nil {
+		r.Backups.write(&b)
+	}
+	b.WriteString("\nTargets:\n\n| target | measured | result |\n|---|---|---|\n")
+	for _, v := range r.Verdicts {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", v.Target, v.Measured, v.Result)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeRequests writes the part about requests, starts and tables.
+func (r *Report) writeRequests(b *strings.Builder) {
+	b.WriteString("\nRequests per second; times the empty handler:\n\n")
+	r.cellTable(b, func(s Sample) string { return fmt.Sprintf("%.0f", s.Rate) }, func(s, empty Sample) string {
 		return fmt.Sprintf(" (%.2f)", s.Rate/empty.Rate)
 	})
 	b.WriteString("\nCPU of the target in microseconds per request; more than the empty handler:\n\n")
-	r.cellTable(&b, func(s Sample) string { return fmt.Sprintf("%.1f", s.CPU) }, func(s, empty Sample) string {
+	r.cellTable(b, func(s Sample) string { return fmt.Sprintf("%.1f", s.CPU) }, func(s, empty Sample) string {
 		return fmt.Sprintf(" (%+.1f)", s.CPU-empty.CPU)
 	})
 	b.WriteString("\nLatency in microseconds, p50 / p99:\n\n")
-	r.cellTable(&b, func(s Sample) string { return fmt.Sprintf("%.0f / %.0f", s.P50, s.P99) }, nil)
-	r.rest(&b)
-	_, err := io.WriteString(w, b.String())
-	return err
+	r.cellTable(b, func(s Sample) string { return fmt.Sprintf("%.0f / %.0f", s.P50, s.P99) }, nil)
+	r.rest(b)
 }
 
 // cellTable writes a table with a row for each operation and number of
@@ -112,7 +127,7 @@ func (r *Report) cellTable(b *strings.Builder, show func(Sample) string, against
 	}
 }
 
-// rest writes all but the cells.
+// rest writes all of that but the cells.
 func (r *Report) rest(b *strings.Builder) {
 	b.WriteString("\nAllocations per request (handler, engine and storage; without net/http):\n\n| operation | objects | bytes |\n|---|---:|---:|\n")
 	for _, a := range r.Allocations {
@@ -126,8 +141,4 @@ func (r *Report) rest(b *strings.Builder) {
 	fmt.Fprintf(b, "\nCreateTable up to %d tables, %d writers at work, milliseconds:\n\n"+
 		"| CreateTable p50 | max | writers p99 | max | writers' max without CreateTable |\n|---:|---:|---:|---:|---:|\n"+
 		"| %.1f | %.1f | %.1f | %.1f | %.1f |\n", t.Present, tableWriters, t.Median, t.Max, t.WriterP99, t.WriterMax, t.WriterRest)
-	b.WriteString("\nTargets:\n\n| target | measured | result |\n|---|---|---|\n")
-	for _, v := range r.Verdicts {
-		fmt.Fprintf(b, "| %s | %s | %s |\n", v.Target, v.Measured, v.Result)
-	}
 }
