@@ -134,7 +134,7 @@ func resolveLatest(ctx context.Context, e Env, table string) (format.Ref, error)
 		return format.Ref{}, err
 	}
 	for _, p := range problems {
-		e.Log.WarnContext(ctx, "backup cannot be used", "object", p.Object, "error", p.Message)
+		e.Log.WarnContext(ctx, "backup cannot be used", "object", p.Object, "err", p.Message)
 	}
 	if len(list) == 0 {
 		return format.Ref{}, noBackup(latest + table)

@@ -26,7 +26,7 @@ func Restore(ctx context.Context, e Env, ref format.Ref, o RestoreOptions) (resu
 	defer func() {
 		finish(ctx, r.meter, err)
 		if err != nil {
-			log.ErrorContext(ctx, "restore failed", "error", err)
+			log.ErrorContext(ctx, "restore failed", "err", err)
 			return
 		}
 		log.InfoContext(ctx, "restore finished", "items", result.Items, "bytes", result.Size,
@@ -80,13 +80,19 @@ func (r *restore) prepare(ctx context.Context) error {
 		}
 	}
 	m, err := readManifest(ctx, r.e, r.ref)
-	if err != nil {
-		return notFound(r.ref, err)
+	if err == nil {
+		r.m = m
+		r.meter.SetBackup(m.BackupARN)
+		r.def, err = Definition(m, r.o.As)
 	}
-	r.m = m
-	r.meter.SetBackup(m.BackupARN)
-	if r.def, err = Definition(m, r.o.As); err != nil {
+	var version *format.VersionError
+	switch {
+	case errors.As(err, &version):
 		return err
+	case invalidManifest(err):
+		return damaged(r.ref, format.ManifestName, err.Error())
+	case err != nil:
+		return notFound(r.ref, err)
 	}
 	units := int64(1)
 	if !r.o.DryRun {
@@ -132,7 +138,7 @@ func (r *restore) load(ctx context.Context) (size int64, err error) {
 	}
 	defer func() { // after Finish it does nothing
 		if aerr := target.Abort(); aerr != nil {
-			r.e.Log.ErrorContext(ctx, "cannot give up the target of a restore", "table", r.o.As, "error", aerr)
+			r.e.Log.ErrorContext(ctx, "cannot give up the target of a restore", "table", r.o.As, "err", aerr)
 			if err != nil {
 				err = fmt.Errorf("%w; table %q is left behind and could not be marked for removal: %w", err, r.o.As, aerr)
 			}
