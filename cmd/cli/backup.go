@@ -34,7 +34,7 @@ func (a *App) backupCommand() *cobra.Command {
 
 // namedBackups is how the help of a command explains the argument BACKUP.
 const namedBackups = "BACKUP is an ARN, ACCOUNT/TABLE/ID, TABLE/ID, an ID, a name that only one backup\n" +
-	"has, or latest:TABLE.\n"
+	"has, or latest:TABLE."
 
 func (a *App) backupCreateCommand() *cobra.Command {
 	cmd := &cobra.Command{

@@ -30,7 +30,7 @@ func TestServerEndsMeanwhile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorkshop(t, 20_000)
+			w := newWorkshop(t, manyItems)
 			end := startProcess(t, w, c.kill)
 			stderr := &tripwire{phase: "data", trip: sync.OnceFunc(end)}
 			var stdout bytes.Buffer

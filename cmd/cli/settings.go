@@ -72,9 +72,11 @@ func addFlags(cmd *cobra.Command, names ...string) {
 		}) {
 			continue
 		}
-		cmd.Flags().String(s.flag, s.def, fmt.Sprintf("%s [%s, %s]", s.usage, s.env(), s.key))
+		usage := fmt.Sprintf("%s [%s, %s]", s.usage, s.env(), s.key)
 		if s.toggle {
-			cmd.Flags().Lookup(s.flag).NoOptDefVal = "true"
+			cmd.Flags().Bool(s.flag, false, usage)
+		} else {
+			cmd.Flags().String(s.flag, s.def, usage)
 		}
 		if len(s.choices) > 0 {
 			_ = cmd.RegisterFlagCompletionFunc(s.flag, cobra.FixedCompletions(s.choices, cobra.ShellCompDirectiveNoFileComp))

@@ -95,7 +95,7 @@ func TestErrorAfterBar(t *testing.T) {
 // be quiet; SIGTERM stops it with nothing half-done.
 func TestSignals(t *testing.T) {
 	t.Parallel()
-	w := newWorkshop(t, 20_000)
+	w := newWorkshop(t, manyItems)
 	cmd := exec.CommandContext(t.Context(), "extenddb", "backup", "create", "music", "--storage", w.db, "--store", w.store,
 		"--progress", "json", "--progress-interval", "1h")
 	pipe, err := cmd.StderrPipe()
