@@ -85,7 +85,6 @@ func crashed(t *testing.T, i int, path string, rows int) storage.Status {
 		if tab.Version != version || tab.Status == storage.Creating {
 			t.Fatalf("image %d, life %d: %s, version %d, was %d", i, life, tab.Status, tab.Version, version)
 		}
-		check(t, db)
 		if life < lives-1 {
 			path = crashImage(t, db)
 			continue
@@ -94,6 +93,7 @@ func crashed(t *testing.T, i int, path string, rows int) storage.Status {
 			if stats.Items != int64(rows) || get(t, db, tab, "p0", "000000") == nil {
 				t.Errorf("image %d: ACTIVE with statistics %+v", i, stats)
 			}
+			check(t, db)
 			return tab.Status
 		}
 		finish(t, db, storage.TableDrop, instant())
@@ -133,14 +133,14 @@ func TestDiskFullInLoad(t *testing.T) {
 	}{"rows": {1 << 30, 3000}, "runs": {16 << 10, 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := smallDisk(t, 24<<20)
+			dir := smallDisk(t, 14<<20)
 			o := Options{Path: filepath.Join(dir, "a.db")}
 			o.hooks.spill = c.spill
 			db := mustOpen(t, o)
 			other := create(t, db, definition("other"))
 			mustPut(t, db, other, many(20, 10)...)
 			filler := filepath.Join(dir, "filler")
-			if err := os.WriteFile(filler, make([]byte, 14<<20), 0o600); err != nil {
+			if err := os.WriteFile(filler, make([]byte, 8<<20), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			l := beginLoad(t, db, wide("t"))
