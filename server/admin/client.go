@@ -20,11 +20,14 @@ import (
 )
 
 var (
-	// ErrNoServer is what every call returns when nobody listens on the socket.
+	// ErrNoServer is what every call returns when nobody listens on the socket,
+	// and when the server ended before it took the request: nothing was done.
 	ErrNoServer = errors.New("no server listens")
 	// ErrGone is what Run returns when the answer ends before its last line.
-	// The job was cancelled, or will be when its server starts again.
+	// The job had begun; what it left is removed when its server starts again.
 	ErrGone = errors.New("the server went away before it answered")
+
+	errNotTaken = errors.New("the server did not take the request")
 )
 
 const (
@@ -85,11 +88,15 @@ func (c *Client) Run(ctx context.Context, kind string, params any, report progre
 	stop := context.AfterFunc(ctx, func() { job.cancel(c.window) })
 	defer stop()
 	result, err := job.run(body, report)
+	err = c.noServer(err)
 	var jerr *JobError
-	if ctx.Err() != nil && err != nil && !errors.As(err, &jerr) {
-		err = fmt.Errorf("%w (%w)", err, ctx.Err()) // it is not known whether the job has stopped
+	switch {
+	case err == nil || ctx.Err() == nil || errors.As(err, &jerr):
+		return result, err
+	case errors.Is(err, ErrNoServer):
+		return nil, ctx.Err()
 	}
-	return result, err
+	return nil, fmt.Errorf("%w (%w)", err, ctx.Err()) // it is not known whether the job has stopped
 }
 
 // Jobs returns what the server's board shows.
@@ -125,7 +132,15 @@ func (c *Client) get(ctx context.Context, path string, into any) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return gone(err)
+	return c.noServer(gone(err))
+}
+
+// noServer makes an ErrNoServer of errNotTaken.
+func (c *Client) noServer(err error) error {
+	if errors.Is(err, errNotTaken) {
+		return fmt.Errorf("%w on %s any more", ErrNoServer, c.socket)
+	}
+	return err
 }
 
 func (c *Client) dial(ctx context.Context) (*net.UnixConn, error) {
@@ -225,7 +240,13 @@ func exchange(conn net.Conn, method, path string, body []byte) (*http.Response, 
 	req.Header.Set("Content-Type", "application/json")
 	req.Close = method == http.MethodGet // a job's connection ends with it anyway
 	sent := req.Write(conn)
-	res, err := http.ReadResponse(bufio.NewReader(conn), req) // also when sending failed: a refusal may tell why
+	in := bufio.NewReader(conn) // also when sending failed: a refusal may tell why
+	if _, err := in.Peek(1); errors.Is(gone(err), ErrGone) {
+		// A job begins with the first byte of its answer. A process that dies
+		// is connected to for a moment longer.
+		return nil, errNotTaken
+	}
+	res, err := http.ReadResponse(in, req)
 	if err != nil {
 		return nil, errors.Join(err, sent)
 	}
@@ -247,6 +268,8 @@ func gone(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, net.ErrClosed):
+		return fmt.Errorf("the client was closed: %w", net.ErrClosed)
 	case errors.As(err, &netErr) && netErr.Timeout():
 		return fmt.Errorf("the server does not answer: %w", err)
 	case errors.As(err, &netErr), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

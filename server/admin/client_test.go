@@ -81,7 +81,6 @@ func TestStrangeServers(t *testing.T) {
 	t.Parallel()
 	const ok = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for _, c := range []struct{ name, text, want string }{
-		{"silent", "", "the server went away before it answered"},
 		{"dies in the head", "HTTP/1.1 200", "the server went away before it answered"},
 		{"dies before a line", ok, "the server went away before it answered"},
 		{"dies in a line", ok + "9\r\n{\"result\"", "the server went away before it answered"},
@@ -98,6 +97,16 @@ func TestStrangeServers(t *testing.T) {
 			}
 		})
 	}
+	t.Run("dies before it takes the request", func(t *testing.T) {
+		t.Parallel()
+		client := strange(t, "", nil)
+		if _, err := client.Run(t.Context(), "k", nil, nil); !errors.Is(err, ErrNoServer) || !strings.Contains(err.Error(), client.socket) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := client.Jobs(t.Context()); !errors.Is(err, ErrNoServer) {
+			t.Errorf("got %v", err)
+		}
+	})
 	t.Run("no HTTP", func(t *testing.T) {
 		t.Parallel()
 		if _, err := strange(t, "hello\r\n\r\n", nil).Run(t.Context(), "k", nil, nil); err == nil || !strings.Contains(err.Error(), "malformed HTTP") {

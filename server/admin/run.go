@@ -33,15 +33,15 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	box := &outbox{ready: make(chan struct{}, 1)}
 	ended := make(chan line, 1)
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.WriteHeader(http.StatusOK)
+	out := &stream{w: w, rc: http.NewResponseController(w), window: s.window, gone: cancel}
+	out.flush() // before the job begins: who got nothing knows that nothing was done
 	go func() {
 		defer s.running.leave() // before the last line is written: a slow client holds up no stop
 		ended <- s.do(ctx, req, box.put)
 	}()
 
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.WriteHeader(http.StatusOK)
-	out := &stream{w: w, rc: http.NewResponseController(w), window: s.window, gone: cancel}
-	out.flush()
 	for {
 		beat, stop := s.o.Clock.After(heartbeat)
 		select {

@@ -235,7 +235,7 @@ func TestClientVanishes(t *testing.T) {
 	r.client.Close()
 	<-w.cancelled
 	close(w.clean)
-	if text := <-answer; !strings.HasSuffix(text, ": "+ErrGone.Error()) {
+	if text := <-answer; !strings.HasSuffix(text, ": the client was closed: "+net.ErrClosed.Error()) {
 		t.Errorf("got %s", text)
 	}
 	if _, err := r.client.Run(t.Context(), "k", nil, nil); !errors.Is(err, net.ErrClosed) {
@@ -283,7 +283,7 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 	if err := r.ended(); err == nil || err.Error() != "jobs did not stop within 1ms" {
 		t.Errorf("got %v", err)
 	}
-	if text := <-answer; !strings.HasSuffix(text, ": "+ErrGone.Error()) {
+	if text := <-answer; !strings.HasSuffix(text, ": the client was closed: "+net.ErrClosed.Error()) {
 		t.Errorf("got %s", text)
 	}
 	close(w.clean)
