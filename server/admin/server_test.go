@@ -283,7 +283,7 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 	if err := r.ended(); err == nil || err.Error() != "jobs did not stop within 1ms" {
 		t.Errorf("got %v", err)
 	}
-	if text := <-answer; !strings.HasSuffix(text, ": the client was closed: "+net.ErrClosed.Error()) {
+	if text := <-answer; !strings.HasSuffix(text, ": "+ErrGone.Error()) {
 		t.Errorf("got %s", text)
 	}
 	close(w.clean)
