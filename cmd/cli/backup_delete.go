@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,8 @@ func (a *App) backupDeleteCommand() *cobra.Command {
 		Use:   "delete BACKUP...",
 		Short: "Delete backups for good",
 		Long: "delete asks on a terminal, and elsewhere wants --yes. All that are named must be\n" +
-			"there before the first is deleted.\n" + namedBackups + exits(0, 1, 2, 3, 10, 12, 13, 130),
+			"there before the first is deleted. ACCOUNT/TABLE/ID may also name what is left\n" +
+			"of a backup that was never finished, once that is a day old.\n" + namedBackups + exits(0, 1, 2, 3, 10, 11, 12, 13, 130),
 		Example: "  extenddb backup delete latest:music\n  extenddb backup delete 01757500000123-73d8d5bc --yes",
 		Args:    some(1, 0),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -54,11 +56,10 @@ type kept struct {
 }
 
 func (a *App) backupDelete(ctx context.Context, e backup.Env, v values, args []string, yes bool) error {
-	refs, err := resolveAll(ctx, e, args)
+	refs, err := toDelete(ctx, e, args)
 	if err != nil {
 		return err
 	}
-	refs = distinct(refs)
 	if !yes {
 		if err := a.confirm(ctx, deleteQuestion(refs)); err != nil {
 			return err
@@ -102,17 +103,38 @@ func whyKept(ref format.Ref, err error) kept {
 	return k
 }
 
-// distinct leaves out what was named twice.
-func distinct(refs []format.Ref) []format.Ref {
-	seen := map[format.Ref]bool{}
-	var out []format.Ref
-	for _, r := range refs {
-		if !seen[r] {
-			seen[r] = true
-			out = append(out, r)
+// toDelete finds what the arguments name, once each. Only a whole ACCOUNT/TABLE/ID
+// may name what is left of a backup that was never finished.
+func toDelete(ctx context.Context, e backup.Env, args []string) ([]format.Ref, error) {
+	var refs []format.Ref
+	for _, arg := range args {
+		ref, whole := format.ParseRef(arg)
+		var err error
+		if whole {
+			err = anything(ctx, e, ref)
+		} else {
+			ref, err = backup.Resolve(ctx, e, arg)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(refs, ref) {
+			refs = append(refs, ref)
 		}
 	}
-	return out
+	return refs, nil
+}
+
+// anything returns an error unless there is an object of a backup.
+func anything(ctx context.Context, e backup.Env, ref format.Ref) error {
+	for _, err := range e.Store.List(ctx, ref.Prefix()) {
+		if err != nil {
+			return fmt.Errorf("list backup %s: %w", ref.Prefix(), err)
+		}
+		return nil
+	}
+	return (&Error{Code: exitNotFound, Err: fmt.Errorf("no backup %q in the store", ref.Prefix())}).
+		hint("see what there is: extenddb backup list")
 }
 
 func deleteQuestion(refs []format.Ref) string {
