@@ -89,7 +89,7 @@ func openError(path string, err error) error {
 	case errors.Is(err, sqlite.ErrNewer):
 		return e.hint("use the version of extenddb that wrote the file, or a newer one")
 	case errors.Is(err, sqlite.ErrForeign):
-		return e.hint("serve another file with --storage sqlite:FILE; it is created when it is not there")
+		return e.hint("choose another file with --storage sqlite:FILE; serve makes one that is not there")
 	case errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(path, "~"):
 		return e.hint("write the path out, only a shell knows ~")
 	case errors.Is(err, fs.ErrNotExist):
