@@ -35,12 +35,19 @@ type hostile struct {
 const hostileItems = 6000 // three data files
 
 func hostiles() []hostile {
-	in := func(name string, edit func([]byte) []byte) func(*testing.T, *machine, format.Ref) format.Ref {
-		return func(t *testing.T, m *machine, ref format.Ref) format.Ref {
-			m.edit(t, ref, name, edit)
-			return ref
-		}
+	return slices.Concat(hostileTexts(), hostileLines(), hostileFiles())
+}
+
+// in edits an object.
+func in(name string, edit func([]byte) []byte) func(*testing.T, *machine, format.Ref) format.Ref {
+	return func(t *testing.T, m *machine, ref format.Ref) format.Ref {
+		m.edit(t, ref, name, edit)
+		return ref
 	}
+}
+
+// hostileTexts are objects with other bytes than were written.
+func hostileTexts() []hostile {
 	second := format.DataFileKey(2)
 	return []hostile{
 		{name: "manifest, a byte of a count", object: "manifest", text: "manifest checksum mismatch", restore: 1, verify: 3,
@@ -53,6 +60,18 @@ func hostiles() []hostile {
 		{name: "data file, its last byte", object: second, restore: 1, verify: 3, change: in(second, flip(1))},
 		{name: "data file, a byte less", object: second, text: "bytes, the manifest says", restore: 1, verify: 3,
 			change: in(second, func(b []byte) []byte { return b[:len(b)-1] })},
+		{name: "list of files, a count", object: "manifest-files", restore: 1, verify: 3, change: in(format.FilesName, swap(`{"itemCount":2`, `{"itemCount":3`))},
+		{name: "list of files, its sum", object: format.FilesMD5Name, restore: 1, verify: 3, change: in(format.FilesMD5Name, flip(2))},
+		{name: "summary, a count", object: "manifest-summary", restore: 1, verify: 3, change: in(format.SummaryName, swap(`"itemCount":6`, `"itemCount":7`))},
+		{name: "summary, its sum", object: format.SummaryMD5Name, restore: 1, verify: 3, change: in(format.SummaryMD5Name, flip(2))},
+	}
+}
+
+// hostileLines are data files in which something is wrong although all digests
+// are right.
+func hostileLines() []hostile {
+	second := format.DataFileKey(2)
+	return []hostile{
 		{name: "data file, truncated and sealed", object: second, restore: 1, verify: 3, change: resealed(2, func(_ *testing.T, b []byte) ([]byte, int64) {
 			return b[:len(b)-20], 0
 		})},
@@ -72,6 +91,13 @@ func hostiles() []hostile {
 		{name: "data file, no item", object: second, text: "line 2", restore: 1, verify: 3, change: resealed(2, relined(func(lines []string) []string {
 			return append([]string{lines[0], `{"Item":{"pk":{"S":"p"}}}` + "\n"}, lines[1:]...)
 		}))},
+	}
+}
+
+// hostileFiles are files that are missing, too many or something else.
+func hostileFiles() []hostile {
+	second := format.DataFileKey(2)
+	return []hostile{
 		{name: "data file, missing", object: second, text: "missing", restore: 1, verify: 3, change: func(t *testing.T, m *machine, ref format.Ref) format.Ref {
 			m.remove(t, ref, second)
 			return ref
@@ -116,11 +142,8 @@ func hostiles() []hostile {
 			}
 			return to
 		}},
-		{name: "list of files, a count", object: "manifest-files", restore: 1, verify: 3, change: in(format.FilesName, swap(`{"itemCount":2`, `{"itemCount":3`))},
-		{name: "list of files, its sum", object: format.FilesMD5Name, restore: 1, verify: 3, change: in(format.FilesMD5Name, flip(2))},
-		{name: "summary, a count", object: "manifest-summary", restore: 1, verify: 3, change: in(format.SummaryName, swap(`"itemCount":6`, `"itemCount":7`))},
-		{name: "summary, its sum", object: format.SummaryMD5Name, restore: 1, verify: 3, change: in(format.SummaryMD5Name, flip(2))},
-		// Nothing depends on it, but it is not what was written.
+		// Nothing depends on it, but it is not what was written. The last one:
+		// now the table is there.
 		{name: "annex", object: format.AnnexName, restore: 0, verify: 3, change: in(format.AnnexName, swap(`"uncompressed_bytes":1`, `"uncompressed_bytes":2`))},
 	}
 }

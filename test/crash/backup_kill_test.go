@@ -21,7 +21,7 @@ const killItems = 25_000
 // from a backup that is then deleted.
 func source(t *testing.T, items int) (m *machine, db string) {
 	t.Helper()
-	m, db = newMachine(t), ""
+	m = newMachine(t)
 	db = m.path("data.db")
 	ref := m.synthetic(t, items, 1<<20)
 	m.ok(t, m.restore(db, ref.ID, table)...)
