@@ -107,7 +107,7 @@ func (r *reading[T]) run(ctx context.Context) error {
 	})
 	for c := range r.order {
 		if ctx.Err() != nil {
-			continue // to the end: the reader must not be left waiting
+			break // which also ends the reader
 		}
 		<-c.ready
 		if err := r.each(c); err != nil {

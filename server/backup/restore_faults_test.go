@@ -79,20 +79,21 @@ func TestWrongObjects(t *testing.T) {
 		object   string
 		text     string
 		harmless bool // to a restore
+		once     bool // one finding says it all
 	}{
-		"missing data file":   {change: func(r *rig, ref format.Ref) { r.remove(ref.Key(second)) }, object: second, text: "object is missing"},
+		"missing data file":   {once: true, change: func(r *rig, ref format.Ref) { r.remove(ref.Key(second)) }, object: second, text: "object is missing"},
 		"surplus data file":   {change: func(r *rig, ref format.Ref) { r.put(ref.Key("data/999999.json.gz"), "x") }, object: "data/999999.json.gz", text: "does not name this object"},
 		"surplus in a folder": {change: func(r *rig, ref format.Ref) { r.put(ref.Key("data/a/b"), "") }, object: "data/a/b", text: "does not name this object"},
-		"truncated": {change: func(r *rig, ref format.Ref) {
+		"truncated": {once: true, change: func(r *rig, ref format.Ref) {
 			r.memory.Tamper(ref.Key(second), func(b []byte) []byte { return b[:len(b)-1] })
 		}, object: second, text: "the manifest says"},
-		"empty": {change: func(r *rig, ref format.Ref) { r.memory.Tamper(ref.Key(second), func([]byte) []byte { return nil }) }, object: second, text: "has 0 bytes"},
+		"empty": {once: true, change: func(r *rig, ref format.Ref) { r.memory.Tamper(ref.Key(second), func([]byte) []byte { return nil }) }, object: second, text: "has 0 bytes"},
 		"exchanged": {change: func(r *rig, ref format.Ref) {
 			var a []byte
 			r.memory.Tamper(ref.Key(first), func(b []byte) []byte { a = b; return b })
 			r.memory.Tamper(ref.Key(second), func([]byte) []byte { return a })
 		}, object: second, text: "the object has"},
-		"longer": {change: func(r *rig, ref format.Ref) {
+		"longer": {once: true, change: func(r *rig, ref format.Ref) {
 			r.memory.Tamper(ref.Key(first), func(b []byte) []byte { return append(b, 0) })
 		}, object: first, text: "the manifest says"},
 		"export manifest without a file": {change: func(r *rig, ref format.Ref) {
@@ -139,6 +140,9 @@ func TestWrongObjects(t *testing.T) {
 			if err != nil || !foundAt(report, c.object, c.text) {
 				t.Errorf("report %+v, %v", report, err)
 			}
+			if c.once && len(report.Findings) != 1 {
+				t.Errorf("findings %+v", report.Findings)
+			}
 			_, err = Restore(t.Context(), r.env, s.ref(), r.target("copy"))
 			if c.harmless {
 				if err != nil {
@@ -182,6 +186,33 @@ func (r *rig) annex(ref format.Ref, change func(*format.Annex)) {
 		change(a)
 		return a.Append(nil)
 	})
+}
+
+// A store that fails while a backup is verified says nothing about the backup.
+func TestVerifyStoreFaults(t *testing.T) {
+	t.Parallel()
+	var calls int
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.rich(30)
+		s := r.create("source")
+		r.verifies(s.ref())
+		calls = r.store.Calls("Get")
+	})
+	for skip := range calls {
+		for _, after := range []int{0, 1, 20} {
+			inBubble(t, fmt.Sprint("Get ", skip, " after ", after), func(r *rig) {
+				r.rich(30)
+				s := r.create("source")
+				r.store.Inject(storetest.Fault{Method: "Get", Skip: skip, After: after, Err: errFault})
+				report, err := Verify(r.Context(), r.env, s.ref())
+				wantError(r.T, err, Failed, "read 123456789012/source/", "injected fault")
+				if report != nil || r.store.Open() != 0 {
+					r.Errorf("report %+v, %d objects open", report, r.store.Open())
+				}
+			})
+		}
+	}
 }
 
 // A long list of findings is cut, and the rest counted.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/extenddb/extenddb/backupstore"
@@ -114,34 +115,68 @@ func TestClassify(t *testing.T) {
 // What is decoded ahead is bounded in bytes, however few lines that is.
 func TestReadingIsBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	const files, line = 12, 3 << 20
-	var texts []string
-	for i := range files {
-		texts = append(texts, fmt.Sprintf(`{"Item":{"pk":{"S":"%06d"},"sk":{"N":"1"}},"x":"%s"}`+"\n", i, strings.Repeat("x", line)))
-	}
-	h := newHandmade(texts...)
-	ref := h.store(r, nil)
-	opened := 0
-	e := r.env.withDefaults()
-	e.Limits.Workers = 8
-	in := reading[int]{
-		e: e, ref: ref, m: h.m,
-		decode: func(lines [][]byte) int { return len(lines) },
-		each: func(c *chunk[int]) error {
-			opened++
-			if ahead := r.store.Calls("Get") - opened; ahead > aheadBytes/line+2 {
-				t.Errorf("%d files are read ahead", ahead)
-			}
-			if c.out != 1 || c.first != 1 || c.file != opened-1 || c.end == nil || c.end.err != nil {
-				t.Errorf("chunk %d: %d lines of file %d, %+v", opened, c.out, c.file, c.end)
-			}
-			return nil
-		},
-	}
-	if err := in.run(t.Context()); err != nil || opened != files {
-		t.Errorf("%d chunks, %v", opened, err)
-	}
+	inBubble(t, "", func(r *rig) {
+		const files, line = 12, 3 << 20
+		var texts []string
+		for i := range files {
+			texts = append(texts, fmt.Sprintf(`{"Item":{"pk":{"S":"%06d"},"sk":{"N":"1"}},"x":"%s"}`+"\n", i, strings.Repeat("x", line)))
+		}
+		h := newHandmade(texts...)
+		ref := h.store(r, nil)
+		used := 0
+		e := r.env.withDefaults()
+		e.Limits.Workers = 8
+		in := reading[int]{
+			e: e, ref: ref, m: h.m,
+			decode: func(lines [][]byte) int { return len(lines) },
+			each: func(c *chunk[int]) error {
+				synctest.Wait() // the reader is as far ahead as it gets
+				// One more is read and waits for its turn.
+				if ahead := r.store.Calls("Get") - used; ahead > aheadBytes/line+1 {
+					r.Errorf("%d files are read ahead", ahead)
+				}
+				used++
+				if c.out != 1 || c.first != 1 || c.file != used-1 || c.end == nil || c.end.err != nil {
+					r.Errorf("chunk %d: %d lines of file %d, %+v", used, c.out, c.file, c.end)
+				}
+				return nil
+			},
+		}
+		if err := in.run(r.Context()); err != nil || used != files {
+			r.Errorf("%d chunks, %v", used, err)
+		}
+	})
+}
+
+// Nothing goes on when reading has ended, also with an error.
+func TestReadingEnds(t *testing.T) {
+	t.Parallel()
+	inBubble(t, "", func(r *rig) {
+		h := newHandmade(lineA, lineB)
+		ref := h.store(r, nil)
+		gate, ended := make(chan struct{}), false
+		in := reading[int]{
+			e: r.env.withDefaults(), ref: ref, m: h.m,
+			decode: func(lines [][]byte) int {
+				if strings.Contains(string(lines[0]), `"b"`) {
+					<-gate
+					ended = true
+				}
+				return 0
+			},
+			each: func(*chunk[int]) error {
+				synctest.Wait() // the second file is being decoded
+				go func() {
+					synctest.Wait() // until run can do nothing but wait
+					close(gate)
+				}()
+				return errFault
+			},
+		}
+		if err := in.run(r.Context()); !errors.Is(err, errFault) || !ended {
+			r.Errorf("decoding has ended: %v, %v", ended, err)
+		}
+	})
 }
 
 // Chunks come in order, are cut by lines and bytes, and the first error ends it.
