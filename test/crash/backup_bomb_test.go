@@ -78,7 +78,7 @@ func (m *machine) defused(t *testing.T, code int, idle int64, text string, args 
 	if used.resident > idle+bombMemory {
 		t.Errorf("%d MiB were resident, idle %d MiB: %v", used.resident>>20, idle>>20, c)
 	}
-	t.Logf("%s ended after %v with at most %d MiB resident, idle %d MiB", args[0], c.took, used.resident>>20, idle>>20)
+	t.Logf("%v ended after %v with at most %d MiB resident, idle %d MiB", args[:2], c.took, used.resident>>20, idle>>20)
 }
 
 // TestBombs: what expands to 10 GiB is refused, in little memory and time.
