@@ -14,9 +14,10 @@ import (
 	"github.com/extenddb/extenddb/format"
 )
 
-// Bounds of what is decoded ahead. A chunk is also what is loaded at a time.
+// Bounds of what is decoded ahead. A chunk is also what is loaded at a time: at
+// least one commit each, which the loader divides when clients wait.
 const (
-	chunkLines  = 500
+	chunkLines  = 2000
 	chunkBytes  = 1 << 20 // of text; a longer line is alone
 	aheadBytes  = 8 << 20 // of text, in all chunks that are not used up; one chunk always is
 	aheadPerCPU = 2       // chunks per worker

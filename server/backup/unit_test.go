@@ -183,7 +183,7 @@ func TestReadingEnds(t *testing.T) {
 func TestReadingChunks(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	h := newHandmade(strings.Repeat(lineA, 1201), "", lineB)
+	h := newHandmade(strings.Repeat(lineA, 2*chunkLines+201), "", lineB)
 	ref := h.store(r, nil)
 	var got []string
 	in := reading[int]{
@@ -196,7 +196,7 @@ func TestReadingChunks(t *testing.T) {
 	if err := in.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"0 1 500 false", "0 501 500 false", "0 1001 201 true", "1 1 0 true", "2 1 1 true"}
+	want := []string{"0 1 2000 false", "0 2001 2000 false", "0 4001 201 true", "1 1 0 true", "2 1 1 true"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
