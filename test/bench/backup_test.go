@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/extenddb/extenddb/format/ddb"
@@ -309,6 +311,30 @@ func TestMemoryWatch(t *testing.T) {
 	if _, err := none.end(); err == nil {
 		t.Error("the memory of no process is known")
 	}
+}
+
+func TestAwaitIdle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		used, busy := time.Duration(0), 5
+		err := awaitIdle(t.Context(), func() (time.Duration, error) {
+			if busy--; busy > 0 {
+				used += time.Millisecond
+			}
+			return used, nil
+		})
+		if took := time.Since(begin); err != nil || took != (3+quietLooks)*quietEvery {
+			t.Errorf("a server that is busy for 3 spans is idle after %v, %v", took, err)
+		}
+		err = awaitIdle(t.Context(), func() (time.Duration, error) { used += time.Second; return used, nil })
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a server that is never idle: %v", err)
+		}
+		if err := awaitIdle(t.Context(), func() (time.Duration, error) { return 0, os.ErrNotExist }); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("a server that has ended: %v", err)
+		}
+	})
 }
 
 func TestBackupRigReportsFailures(t *testing.T) {

@@ -3,6 +3,9 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -16,6 +19,53 @@ const memoryEvery = 20 * time.Millisecond
 type Memory struct {
 	Idle float64 `json:"idle_mib"` // before its work; of a command, right after its start
 	Peak float64 `json:"peak_mib"` // more than that, at most, meanwhile
+}
+
+// A server is idle when it has used less than quietCPU in each of quietLooks
+// spans of quietEvery.
+const (
+	quietEvery = 50 * time.Millisecond
+	quietCPU   = quietEvery / 50
+	quietLooks = 3
+	quietLimit = 2 * time.Minute
+)
+
+// startIdle starts a server and waits until it has done what a start brings
+// with it, such as counting a table that was just loaded: the memory for that is
+// none of a backup.
+func startIdle(ctx context.Context, bin, file string) (*proc.Server, error) {
+	srv, err := proc.TryStart(bin, file)
+	if err != nil {
+		return nil, err
+	}
+	if err := awaitIdle(ctx, srv.CPU); err != nil {
+		return nil, errors.Join(err, srv.Stop())
+	}
+	return srv, nil
+}
+
+// awaitIdle waits until a process, whose CPU time cpu returns, is idle.
+func awaitIdle(ctx context.Context, cpu func() (time.Duration, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, quietLimit)
+	defer cancel()
+	ticks := time.NewTicker(quietEvery)
+	defer ticks.Stop()
+	last, err := cpu()
+	for quiet := 0; quiet < quietLooks && err == nil; {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for an idle server: %w", ctx.Err())
+		case <-ticks.C:
+		}
+		var now time.Duration
+		if now, err = cpu(); now-last < quietCPU {
+			quiet++
+		} else {
+			quiet = 0
+		}
+		last = now
+	}
+	return err
 }
 
 // memoryWatch looks at a process until it is stopped.

@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"github.com/extenddb/extenddb/test/bench/load"
-	"github.com/extenddb/extenddb/test/proc"
 )
 
 // The writers put items of their own into the table that is backed up.
@@ -60,7 +59,7 @@ func (w *Writers) growth() float64 {
 
 // measureWriters lets clients write to a server, alone and during a backup.
 func (b *backupRig) measureWriters(ctx context.Context, o options) (w *Writers, err error) {
-	srv, err := proc.TryStart(b.bin, b.path("source.db"))
+	srv, err := startIdle(ctx, b.bin, b.path("source.db"))
 	if err != nil {
 		return nil, err
 	}
