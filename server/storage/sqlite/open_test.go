@@ -66,6 +66,11 @@ func TestForeignFilesAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, ErrForeign},
+		{"a few bytes", func(t *testing.T, path string) {
+			if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, ErrForeign},
 		{"another program's", func(t *testing.T, path string) { script(t, path, "CREATE TABLE theirs (x)") }, ErrForeign},
 		{"another program's, empty", func(t *testing.T, path string) { script(t, path, "PRAGMA application_id = 7; VACUUM") }, ErrForeign},
 		{"newer", func(t *testing.T, path string) { ours(t, path, "INSERT INTO migrations VALUES (99, x'00', 0)") }, ErrNewer},
@@ -93,6 +98,33 @@ func TestForeignFilesAreRefused(t *testing.T) {
 			wantErr(t, err, c.want) // and the lock was given back
 		})
 	}
+}
+
+// TestCompanionsAreRefused: the log of a database in use may be empty, as a new
+// database is.
+func TestCompanionsAreRefused(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.db")
+	db := mustOpen(t, Options{Path: path})
+	tab := create(t, db, definition("t"))
+	for _, suffix := range []string{"-wal", "-shm", "-journal", lockSuffix} {
+		name := path + suffix
+		before, missing := os.ReadFile(name)
+		_, err := Open(t.Context(), Options{Path: name})
+		wantErr(t, err, ErrForeign)
+		if !strings.Contains(err.Error(), "belongs to "+db.path) {
+			t.Errorf("%s: error %q does not name the database", suffix, err)
+		}
+		after, err := os.ReadFile(name)
+		if !bytes.Equal(before, after) || errors.Is(missing, fs.ErrNotExist) != errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s was changed (%v)", suffix, err)
+		}
+		if _, err := os.Stat(name + lockSuffix); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s got a lock file: %v", suffix, err)
+		}
+	}
+	mustPut(t, db, tab, item("p", "s"))
+	mustOpen(t, Options{Path: filepath.Join(filepath.Dir(path), "my-journal")}) // of nothing
 }
 
 // TestForeignLockFile: what another program calls FILE.lock is not overwritten.

@@ -3,8 +3,10 @@
 package sqlite
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -46,6 +48,9 @@ func resolve(path string) (string, error) {
 // makeFile makes an empty file, for its owner's eyes only as SQLite would not,
 // unless there is one; it refuses what cannot be a database.
 func makeFile(path string) (fs.FileInfo, error) {
+	if err := checkCompanion(path); err != nil {
+		return nil, err
+	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		var f *os.File
@@ -65,7 +70,50 @@ func makeFile(path string) (fs.FileInfo, error) {
 	case isMounted(path):
 		return nil, fmt.Errorf("%w: it is mounted by itself; mount its directory instead", ErrLinked)
 	}
-	return info, nil
+	return info, checkHeader(path, info)
+}
+
+// checkCompanion refuses the name of a file that belongs to another database:
+// the log of one that is in use may well be empty, and a new database in it
+// would be the end of both.
+func checkCompanion(path string) error {
+	for _, suffix := range []string{"-wal", "-shm", "-journal", lockSuffix} {
+		db, ok := strings.CutSuffix(path, suffix)
+		if !ok {
+			continue
+		}
+		if info, err := os.Stat(db); err == nil && info.Mode().IsRegular() {
+			return fmt.Errorf("%w: the file of that name belongs to %s", ErrForeign, db)
+		}
+	}
+	return nil
+}
+
+// sqliteHeader begins every database file.
+const sqliteHeader = "SQLite format 3\x00"
+
+// checkHeader refuses a file that is neither empty nor a SQLite database. SQLite
+// itself takes a file of a few bytes for an empty database, and overwrites it.
+func checkHeader(path string, info fs.FileInfo) error {
+	if info.Size() == 0 {
+		return nil
+	}
+	if _, err := os.Lstat(path + "-journal"); err == nil {
+		return nil // it was being made when the power went: SQLite restores it
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("open database: %w", err)
+	}
+	header := make([]byte, len(sqliteHeader))
+	_, err = io.ReadFull(f, header)
+	if err = errors.Join(err, f.Close()); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("read database: %w", err)
+	}
+	if !bytes.Equal(header, []byte(sqliteHeader)) {
+		return fmt.Errorf("%w: the file holds something else", ErrForeign)
+	}
+	return nil
 }
 
 // isMounted reports whether a file is a mount point, as in "docker run -v
