@@ -3,6 +3,7 @@
 package fs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -46,7 +47,9 @@ func (s *Store) DeletePrefix(ctx context.Context, prefix string) (n int, err err
 	return n, failure(op, err)
 }
 
-// empty removes what is in a directory, durably, and counts the files.
+// empty removes what is in a directory, durably, and counts the files. It
+// returns the first error, but goes on after it: on a disk that is full or
+// failing a directory that cannot be flushed keeps nothing else.
 func (s *Store) empty(ctx context.Context, d *dir) (n int, err error) {
 	entries, err := d.entries()
 	if absent(err) {
@@ -54,23 +57,23 @@ func (s *Store) empty(ctx context.Context, d *dir) (n int, err error) {
 	} else if err != nil {
 		return 0, err
 	}
-	for _, e := range entries {
-		m, err := s.delete(ctx, d, e)
-		n += m
-		if err != nil {
-			return n, err
-		}
+	for _, e := range entries { // what can go goes, whatever comes first
+		m, derr := s.delete(ctx, d, e)
+		n, err = n+m, cmp.Or(err, derr)
 	}
-	if len(entries) == 0 {
-		return 0, nil
+	if len(entries) == 0 || ctx.Err() != nil {
+		return n, err
 	}
-	return n, d.sync()
+	return n, cmp.Or(err, d.sync())
 }
 
 // delete removes an entry and what is below it, and counts the files.
 func (s *Store) delete(ctx context.Context, d *dir, e entry) (n int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
+	}
+	if d.isMark(e.name) {
+		return 0, nil
 	}
 	if e.mode.IsDir() {
 		child, _, err := d.child(e.name)
@@ -85,9 +88,6 @@ func (s *Store) delete(ctx context.Context, d *dir, e entry) (n int, err error) 
 			_, err = d.rmdir(e.name) // not empty: a put was quicker
 		}
 		return n, err
-	}
-	if d == s.root && e.name == lockName {
-		return 0, nil
 	}
 	release, err := s.lock.take(ctx)
 	if err != nil {
@@ -116,22 +116,21 @@ func (s *Store) sweep(ctx context.Context, d *dir, olderThan time.Time) (n int, 
 	} else if err != nil {
 		return 0, err
 	}
+	var failed error
 	for _, e := range entries {
-		m := 0
+		var m int
+		var err error
 		switch {
 		case ctx.Err() != nil:
 			return n, ctx.Err()
 		case e.mode.IsDir():
 			m, err = s.sweepChild(ctx, d, e.name, olderThan)
-		case e.mode.IsRegular() && isTemp(e.name) && (d != s.root || e.name != lockName):
+		case e.mode.IsRegular() && isTemp(e.name):
 			m, err = sweepFile(d, e.name, olderThan)
 		}
-		n += m
-		if err != nil {
-			return n, err
-		}
+		n, failed = n+m, cmp.Or(failed, err)
 	}
-	return n, nil
+	return n, failed
 }
 
 func (s *Store) sweepChild(ctx context.Context, d *dir, name string, olderThan time.Time) (int, error) {

@@ -58,6 +58,9 @@ type dir struct {
 // at is the path of an entry, relative to the root.
 func (d *dir) at(name string) string { return path.Join(d.path, name) }
 
+// isMark reports whether an entry is the file that makes the root a store.
+func (d *dir) isMark(name string) bool { return d == d.s.root && name == lockName }
+
 // before lets a hook fail an operation.
 func (d *dir) before(op Op, name string) error {
 	if d.s.hook == nil {

@@ -47,7 +47,7 @@ type recorder struct {
 func (r *recorder) hook(op Op, path string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if dir, name := filepath.Split(path); isTemp(name) && name != lockName {
+	if dir, name := filepath.Split(path); isTemp(name) {
 		path = dir + "TEMP"
 	}
 	if !r.on {
@@ -102,7 +102,7 @@ func body() string { return strings.Repeat("new ", copyBuffer/2) }
 func (c putCase) run(t *testing.T, r *recorder) (root string, err error) {
 	t.Helper()
 	r.links = !c.noLinks
-	root = t.TempDir()
+	root = newRoot(t)
 	tag := openAt(t, root, nil).mustPut(t, oldKey, "old")
 	s := openAt(t, root, r.hook)
 	r.during(func() { _, err = s.Put(t.Context(), c.key, strings.NewReader(body()), c.o(tag)) })
@@ -311,7 +311,7 @@ func TestReadFaults(t *testing.T) {
 		"sweep":           func(s *Store) error { _, err := s.Sweep(t.Context(), time.Now().Add(time.Hour)); return err },
 	} {
 		run := func(t *testing.T, r *recorder) error {
-			root := t.TempDir()
+			root := newRoot(t)
 			s := openAt(t, root, r.hook)
 			s.mustPut(t, oldKey, "old")
 			s.mustPut(t, "old/l", "x")

@@ -12,9 +12,10 @@ import (
 	"github.com/extenddb/extenddb/backupstore"
 )
 
-// Init makes a directory a store: it creates it and what is missing above it,
-// for its owner only, or takes one that is empty or was initialised before.
-// ErrUnusable, ErrPermission, *IOError.
+// Init makes a directory a store: it creates it, for its owner only, or takes
+// one that is empty or was initialised before. The directory above must be
+// there: the path of a file system that is not mounted makes no store on
+// another. ErrUnusable, ErrPermission, *IOError.
 func Init(path string) (err error) {
 	if path == "" {
 		return &backupstore.UnusableError{Text: "no backup root is given"}
@@ -23,22 +24,22 @@ func Init(path string) (err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return failure(op, err)
 	}
-	if err := makeAll(path); err != nil {
+	if err := makeRoot(path); err != nil {
 		return failure(op, err)
 	}
-	s, err := Open(Options{Root: path})
+	s, err := openDir(Options{Root: path})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	_, err = s.root.lstat(lockName)
-	if errors.Is(err, fs.ErrNotExist) {
+	marked, err := s.isMarked()
+	if err == nil && !marked {
 		err = initEmpty(s)
 	}
 	return failure(op, err)
 }
 
-// initEmpty leaves the lock file in the root: it tells a store from any other
+// initEmpty leaves in an empty root what tells a store from any other
 // directory.
 func initEmpty(s *Store) error {
 	entries, err := s.root.entries()
@@ -56,8 +57,8 @@ func initEmpty(s *Store) error {
 	return errors.Join(f.sync(), f.close(), s.root.sync())
 }
 
-// makeAll creates a directory and what is missing above it, durably.
-func makeAll(path string) error {
+// makeRoot creates a directory, durably, unless it is there.
+func makeRoot(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && !info.IsDir():
@@ -68,10 +69,13 @@ func makeAll(path string) error {
 		return err
 	}
 	parent := filepath.Dir(path)
-	if err := makeAll(parent); err != nil {
-		return err
-	}
-	if err := os.Mkdir(path, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+	err = os.Mkdir(path, dirMode)
+	switch {
+	case errors.Is(err, fs.ErrExist): // made meanwhile
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return &backupstore.UnusableError{Text: "directory " + parent + " does not exist"}
+	case err != nil:
 		return err
 	}
 	d, err := os.Open(parent)

@@ -256,7 +256,8 @@ func TestNamesThatAreNoKeys(t *testing.T) {
 func TestLockFileIsNoLink(t *testing.T) {
 	t.Parallel()
 	s, outside := open(t, nil), t.TempDir()
-	if err := os.Symlink(filepath.Join(outside, "made"), filepath.Join(s.Root(), lockName)); err != nil {
+	lock := filepath.Join(s.Root(), lockName)
+	if err := errors.Join(os.Remove(lock), os.Symlink(filepath.Join(outside, "made"), lock)); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.Put(t.Context(), "k", strings.NewReader("x"), backupstore.PutOptions{})

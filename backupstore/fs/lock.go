@@ -18,8 +18,8 @@ type lock struct {
 	f    *os.File      // open once needed; whoever has the turn owns it
 }
 
-// take waits for the lock. The store stays readable without it: nothing is
-// written to the root before the first put.
+// take waits for the lock. The store stays readable without it: where only a
+// copy of a store is, the first put makes the file.
 func (l *lock) take(ctx context.Context) (release func() error, err error) {
 	select {
 	case l.turn <- struct{}{}:

@@ -14,8 +14,9 @@ import (
 const (
 	tempPrefix = ".put-"
 	tempSuffix = ".tmp"
-	// lockName is hidden like the temporary files, and in the root only.
-	lockName = tempPrefix + "lock" + tempSuffix
+	// lockName is the file that makes a directory a store, and that puts lock.
+	// It is hidden like the temporary files, in the root only.
+	lockName = ".extenddb-store"
 	// maxName is the longest component file systems take, in bytes.
 	maxName = 255
 )
@@ -27,6 +28,11 @@ func isTemp(name string) bool {
 		strings.HasPrefix(name, tempPrefix) && strings.HasSuffix(name, tempSuffix)
 }
 
+// isAccount reports whether a name is an account's: 12 digits.
+func isAccount(name string) bool {
+	return len(name) == 12 && strings.Trim(name, "0123456789") == ""
+}
+
 // splitKey checks a key and cuts it into the components of its directory and
 // its last one.
 func splitKey(key string) (dirs []string, name string, err error) {
@@ -34,8 +40,12 @@ func splitKey(key string) (dirs []string, name string, err error) {
 		return nil, "", err
 	}
 	dirs, name, err = split(key)
-	if err == nil && isTemp(name) {
+	switch {
+	case err != nil:
+	case isTemp(name):
 		err = fmt.Errorf("%w: key ends in %q, a name kept for temporary files", backupstore.ErrInvalidKey, name)
+	case key == lockName:
+		err = fmt.Errorf("%w: %q is the name of the file that marks a store", backupstore.ErrInvalidKey, key)
 	}
 	return dirs, name, err
 }

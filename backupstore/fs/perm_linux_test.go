@@ -13,7 +13,7 @@ import (
 // TestRootNotWritable: a root of mode 0500, really.
 func TestRootNotWritable(t *testing.T) {
 	t.Parallel()
-	root := t.TempDir()
+	root := newRoot(t)
 	s := openAt(t, root, nil)
 	if err := os.Chmod(root, 0o500); err != nil {
 		t.Fatal(err)

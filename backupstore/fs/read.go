@@ -154,7 +154,7 @@ func (l *lister) entry(ctx context.Context, d *dir, e entry) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case !e.mode.IsDir() && (!e.mode.IsRegular() || isTemp(e.name)):
+	case !e.mode.IsDir() && (!e.mode.IsRegular() || isTemp(e.name) || d.isMark(e.name)):
 		return nil
 	}
 	if err := backupstore.CheckKey(key); err != nil {

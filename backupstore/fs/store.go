@@ -10,7 +10,9 @@
 //
 // A put writes a temporary file ".put-<uuid>.tmp" beside its destination,
 // flushes it, moves it into place and flushes the directory. Files of such
-// names are invisible, no keys, and swept when old. An object and objects
+// names are invisible, no keys, and swept when old. So is ".extenddb-store" in
+// the root, but it stays: Init leaves it there to tell a store from any other
+// directory, such as a mount point without its file system. An object and objects
 // below it ("a" and "a/b") cannot both exist.
 package fs
 
@@ -57,8 +59,67 @@ type Store struct {
 
 var _ backupstore.Store = (*Store)(nil)
 
-// Open opens the store in an existing directory. ErrUnusable.
+// Open opens the store in an existing directory: one that Init made, or that
+// holds a directory of an account with something in it, as a copy without the
+// hidden file does. It writes nothing. ErrUnusable; an error that is
+// fs.ErrPermission too when the directory may not be entered.
 func Open(o Options) (*Store, error) {
+	s, err := openDir(o)
+	if err != nil {
+		return nil, err
+	}
+	is, err := s.isStore()
+	switch {
+	case err != nil:
+		err = &backupstore.UnusableError{Text: "backup root " + s.name + " is not usable", Err: cause(err)}
+	case !is:
+		err = &backupstore.UnusableError{Text: s.name + " is not a backup store"}
+	default:
+		s.hook = o.Hook
+		return s, nil
+	}
+	return nil, errors.Join(err, s.Close())
+}
+
+// isStore looks for what tells a store from any other directory.
+func (s *Store) isStore() (bool, error) {
+	if is, err := s.isMarked(); is || err != nil {
+		return is, err
+	}
+	entries, err := s.root.entries()
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		if !e.mode.IsDir() || !isAccount(e.name) {
+			continue
+		}
+		account, _, err := s.root.child(e.name)
+		if absent(err) {
+			continue
+		} else if err != nil {
+			return false, err
+		}
+		below, err := account.entries()
+		account.close()
+		if err != nil || len(below) > 0 {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// isMarked reports whether Init was here.
+func (s *Store) isMarked() (bool, error) {
+	info, err := s.root.lstat(lockName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && info.Mode().IsRegular(), err
+}
+
+// openDir opens a directory as a store, whatever it holds, without its hook.
+func openDir(o Options) (*Store, error) {
 	unusable := func(err error) error {
 		return &backupstore.UnusableError{Text: "backup root " + o.Root + " is not usable", Err: cause(err)}
 	}
@@ -84,7 +145,7 @@ func Open(o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{path: path, name: o.Root, log: o.Log, hook: o.Hook, synced: map[string]fs.FileInfo{}}
+	s := &Store{path: path, name: o.Root, log: o.Log, synced: map[string]fs.FileInfo{}}
 	s.root = &dir{s: s, r: root, path: "."}
 	s.lock = &lock{root: s.root, turn: make(chan struct{}, 1)}
 	return s, nil

@@ -20,7 +20,7 @@ import (
 
 func openLogged(t *testing.T, log io.Writer) *Store {
 	t.Helper()
-	s, err := Open(Options{Root: t.TempDir(), Log: slog.New(slog.NewTextHandler(log, nil))})
+	s, err := Open(Options{Root: newRoot(t), Log: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestOpenThroughLink(t *testing.T) {
 	dir := t.TempDir()
 	real := filepath.Join(dir, "real")
 	link := filepath.Join(dir, "link")
-	if err := errors.Join(os.Mkdir(real, 0o700), os.Symlink(real, link)); err != nil {
+	if err := errors.Join(Init(real), os.Symlink(real, link)); err != nil {
 		t.Fatal(err)
 	}
 	s := openAt(t, link, nil)
@@ -77,11 +77,11 @@ func TestOpenThroughLink(t *testing.T) {
 func TestValidateNoticesLostRoot(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "root")
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	if err := Init(dir); err != nil {
 		t.Fatal(err)
 	}
 	s := openAt(t, dir, nil)
-	if err := os.Remove(dir); err != nil {
+	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
 	unusable(t, s.Validate(t.Context()), "backup root "+dir+" is not usable: ")
@@ -129,7 +129,7 @@ func TestKeysOfFiles(t *testing.T) {
 		strings.Repeat("x", 256):               "invalid key: key component is 256 bytes; the maximum in a directory is 255",
 		"a/" + strings.Repeat("ü", 128) + "/b": "invalid key: key component is 256 bytes; the maximum in a directory is 255",
 		"a/" + temp:                            `invalid key: key ends in "` + temp + `", a name kept for temporary files`,
-		lockName:                               `invalid key: key ends in "` + lockName + `", a name kept for temporary files`,
+		lockName:                               `invalid key: "` + lockName + `" is the name of the file that marks a store`,
 	} {
 		_, err := s.Put(t.Context(), key, strings.NewReader("x"), backupstore.PutOptions{})
 		_, head := s.Head(t.Context(), key)
@@ -230,7 +230,7 @@ func (panics) Read([]byte) (int, error) { panic("no body") }
 
 func TestClosedStore(t *testing.T) {
 	t.Parallel()
-	s, err := Open(Options{Root: t.TempDir()})
+	s, err := Open(Options{Root: newRoot(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,13 +266,13 @@ func TestClosedStore(t *testing.T) {
 func TestInit(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	path := filepath.Join(dir, "new", "below", "store")
+	path := filepath.Join(dir, "store")
 	for range 2 { // the second time it is there
 		if err := Init(path); err != nil {
 			t.Fatal(err)
 		}
 	}
-	info, err := os.Stat(filepath.Join(dir, "new"))
+	info, err := os.Stat(path)
 	if err != nil || os.PathSeparator == '/' && info.Mode().Perm() != 0o700 {
 		t.Errorf("made %v, %v", info, err)
 	}
@@ -281,11 +281,7 @@ func TestInit(t *testing.T) {
 	if err := Init(path); err != nil { // a store in use is one
 		t.Error(err)
 	}
-	empty := t.TempDir()
-	if err := Init(empty); err != nil {
-		t.Error(err)
-	}
-	if err := openAt(t, empty, nil).Validate(t.Context()); err != nil {
+	if err := openAt(t, newRoot(t), nil).Validate(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
@@ -294,10 +290,12 @@ func TestInitRefuses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	leave(t, dir, "file")
+	leave(t, dir, "000000000000/music/1/_started") // a store, but not made here
 	before := tree(t, dir)
 	unusable(t, Init(""), "no backup root is given")
 	unusable(t, Init(filepath.Join(dir, "file")), "backup root "+filepath.Join(dir, "file")+" is not a directory")
 	unusable(t, Init(dir), "directory "+dir+" is not empty and was not initialised as a backup store")
+	unusable(t, Init(filepath.Join(dir, "mnt", "store")), "directory "+filepath.Join(dir, "mnt")+" does not exist")
 	if err := Init(filepath.Join(dir, "file", "below")); err == nil {
 		t.Error("made a directory in a file")
 	}
@@ -310,7 +308,7 @@ func TestInitRefuses(t *testing.T) {
 // allows, and goes on once the lock is free.
 func TestLockWaits(t *testing.T) {
 	t.Parallel()
-	root := t.TempDir()
+	root := newRoot(t)
 	s, other := openAt(t, root, nil), openAt(t, root, nil) // another open file is as good as another process
 	release, err := other.lock.take(t.Context())
 	if err != nil {
@@ -359,7 +357,7 @@ func TestLockFileRemoved(t *testing.T) {
 // TestTwoStoresRace: conditions hold between processes.
 func TestTwoStoresRace(t *testing.T) {
 	t.Parallel()
-	root := t.TempDir()
+	root := newRoot(t)
 	stores := []*Store{openAt(t, root, nil), openAt(t, root, nil), openAt(t, root, noHardLinks), openAt(t, root, noHardLinks)}
 	for range 10 {
 		won := make(chan error, len(stores))

@@ -33,7 +33,7 @@ func TestSuiteWithoutLinks(t *testing.T) {
 // and closes it.
 func open(t *testing.T, hook func(Op, string) error) *Store {
 	t.Helper()
-	s := openAt(t, t.TempDir(), hook)
+	s := openAt(t, newRoot(t), hook)
 	t.Cleanup(func() {
 		for _, path := range tree(t, s.Root()) {
 			if isTemp(filepath.Base(path)) {
@@ -42,6 +42,16 @@ func open(t *testing.T, hook func(Op, string) error) *Store {
 		}
 	})
 	return s
+}
+
+// newRoot makes an empty store.
+func newRoot(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	if err := Init(root); err != nil {
+		t.Fatal(err)
+	}
+	return root
 }
 
 func openAt(t *testing.T, root string, hook func(Op, string) error) *Store {

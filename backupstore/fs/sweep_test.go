@@ -20,7 +20,7 @@ import (
 
 func TestSweep(t *testing.T) {
 	t.Parallel()
-	root := t.TempDir()
+	root := newRoot(t)
 	s := openAt(t, root, nil)
 	s.mustPut(t, "a/k", "x")
 	stale, fresh, upstream := "a/b/"+tempName(), "a/"+tempName(), ".put-validate-x.tmp"
@@ -98,7 +98,7 @@ func TestKilled(t *testing.T) {
 		putAndHang(t, root)
 		return
 	}
-	root := t.TempDir()
+	root := newRoot(t)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")
 	cmd.Env = append(os.Environ(), "EXTENDDB_TEST_KILLED="+root)
 	out, err := cmd.StdoutPipe()
