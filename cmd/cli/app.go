@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,6 +36,8 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	root.SetArgs(args)
 	root.SetOut(a.Stdout)
 	root.SetErr(a.Stderr)
+	addLibraryCommands(root)
+	a.output = wantedOutput(args, a.Environ)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
@@ -47,15 +50,15 @@ func (a *App) root() *cobra.Command {
 		Use:   "extenddb",
 		Short: "A DynamoDB-compatible database server",
 		Long: "extenddb speaks the Amazon DynamoDB wire protocol and keeps its data in an\n" +
-			"embedded SQLite file. It backs tables up and restores them while it serves.",
+			"embedded SQLite file. It backs tables up and restores them while it serves." + exits(exitOK, exitUsage),
 		Version:       a.Build.describe(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if from := environment(a.Environ)["EXTENDDB_OUTPUT"]; from != "" && !cmd.Flag("output").Changed {
-				a.output = from
+			if !cmd.Flag("output").Changed {
+				a.output = cmp.Or(environment(a.Environ)["EXTENDDB_OUTPUT"], "text")
 			}
 			if a.output != "text" && a.output != "json" {
 				return usagef("--output %q: must be text or json", a.output)

@@ -119,7 +119,7 @@ func configTemplate(settings []setting) string {
 		if s.flag != "" {
 			names = "--" + s.flag + ", " + names
 		}
-		fmt.Fprintf(&b, "# %s (%s)\n# %s = %q\n", s.usage, names, s.key[dot+1:], s.def)
+		fmt.Fprintf(&b, "# %s (%s)\n# %s = %q\n", s.explained(), names, s.key[dot+1:], s.def)
 	}
 	return b.String()
 }

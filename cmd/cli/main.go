@@ -15,12 +15,16 @@ import (
 )
 
 // Main runs the program and returns its exit code. The first SIGINT or SIGTERM
-// stops cleanly, the second at once.
+// stops cleanly, the second at once. A lost terminal stops a command likewise,
+// unless it was started to outlive it, as nohup does.
 func Main(args []string, build Build) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() {
 		obey(signals, clock.Real{}, cancel)
 		os.Exit(exitInterrupted) //nolint:forbidigo // a second signal means now

@@ -58,6 +58,7 @@ func (a *App) serve(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	signal.Ignore(syscall.SIGPIPE) // who reads the log may go; the server stays
+	signal.Reset(syscall.SIGHUP)   // a lost terminal is no wish to drain: as ever, it ends the process
 	log := a.logger(v)
 	ctx := cmd.Context()
 	a.tuneMemory(v.bytes("server.memory_budget"))

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -39,6 +40,14 @@ func (s setting) env() string {
 	return "EXTENDDB_" + strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(name))
 }
 
+// explained is the usage with all values, where they are few.
+func (s setting) explained() string {
+	if s.choices == nil {
+		return s.usage
+	}
+	return s.usage + " (one of " + strings.Join(s.choices, ", ") + ")"
+}
+
 const defaultConfigFile = "extenddb.toml"
 
 // value is an effective setting with where it comes from.
@@ -66,13 +75,16 @@ func (v values) integer(key string) int { n, _ := strconv.Atoi(v.text(key)); ret
 // by a section that ends in a dot.
 func addFlags(cmd *cobra.Command, names ...string) {
 	cmd.Flags().String("config", "", "configuration file (default "+defaultConfigFile+" when it exists)")
+	_ = cmd.RegisterFlagCompletionFunc("config", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveDefault // a file
+	})
 	for _, s := range allSettings() {
 		if s.flag == "" || !slices.ContainsFunc(names, func(name string) bool {
 			return s.key == name || strings.HasSuffix(name, ".") && strings.HasPrefix(s.key, name)
 		}) {
 			continue
 		}
-		usage := fmt.Sprintf("%s [%s, %s]", s.usage, s.env(), s.key)
+		usage := fmt.Sprintf("%s [%s, %s]", s.explained(), s.env(), s.key)
 		if s.toggle {
 			cmd.Flags().Bool(s.flag, false, usage)
 		} else {
@@ -100,8 +112,8 @@ func (a *App) resolve(cmd *cobra.Command) (values, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.warnUnknown(env, settings)
 	out := values{}
+	defer func() { a.warnUnknown(env, settings, out) }() // in the form that they ask for
 	for _, s := range settings {
 		v := value{Key: s.key, Value: s.def, Origin: "default"}
 		if text, ok := file[s.key]; ok {
@@ -146,14 +158,20 @@ func environment(environ []string) map[string]string {
 
 // warnUnknown names variables that look like ours and are not: a typo there
 // would otherwise be silent.
-func (a *App) warnUnknown(env map[string]string, settings []setting) {
+func (a *App) warnUnknown(env map[string]string, settings []setting, v values) {
 	known := []string{"EXTENDDB_CONFIG", "EXTENDDB_OUTPUT"}
 	for _, s := range settings {
 		known = append(known, s.env())
 	}
 	for _, name := range slices.Sorted(maps.Keys(env)) {
-		if !slices.Contains(known, name) && !strings.HasPrefix(name, "EXTENDDB_TEST_") {
-			fmt.Fprintf(a.Stderr, "extenddb: warning: environment variable %s is not a setting%s\n", name, nearest(name, known))
+		if slices.Contains(known, name) || strings.HasPrefix(name, "EXTENDDB_TEST_") {
+			continue
+		}
+		text := fmt.Sprintf("environment variable %s is not a setting%s", name, nearest(name, known))
+		if a.output == "json" || v.text("log.format") == "json" {
+			a.newLog(slog.LevelWarn, true).Warn(text)
+		} else {
+			fmt.Fprintf(a.Stderr, "extenddb: warning: %s\n", text)
 		}
 	}
 }

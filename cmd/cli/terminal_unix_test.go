@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -92,9 +93,21 @@ func TestErrorAfterBar(t *testing.T) {
 }
 
 // TestSignals: SIGUSR1 has the program tell how far it is, also when it was to
-// be quiet; SIGTERM stops it with nothing half-done.
+// be quiet; SIGTERM, and the end of its terminal, stop it with nothing half-done.
 func TestSignals(t *testing.T) {
 	t.Parallel()
+	for _, end := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(end.String(), func(t *testing.T) {
+			t.Parallel()
+			if signal.Ignored(end) {
+				t.Skip("this test was started to outlive its terminal")
+			}
+			askAndStop(t, end)
+		})
+	}
+}
+
+func askAndStop(t *testing.T, end syscall.Signal) {
 	w := newWorkshop(t, manyItems)
 	cmd := exec.CommandContext(t.Context(), "extenddb", "backup", "create", "music", "--storage", w.db, "--store", w.store,
 		"--progress", "json", "--progress-interval", "1h")
@@ -122,7 +135,7 @@ func TestSignals(t *testing.T) {
 			err = cmd.Process.Signal(syscall.SIGUSR1)
 		case !stopped:
 			stopped = true
-			err = cmd.Process.Signal(syscall.SIGTERM)
+			err = cmd.Process.Signal(end)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -134,5 +147,44 @@ func TestSignals(t *testing.T) {
 	}
 	if got := w.mustRun(t, "backup", "list", "--store", w.store, "--output", "json"); got != "[]\n" {
 		t.Errorf("listed: %s", got)
+	}
+}
+
+// TestNohup: a command that was started to outlive its terminal does, and a
+// server does not take the end of its terminal for a wish to stop in order.
+func TestNohup(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, manyItems)
+	hup := func(script string, args ...string) (*exec.Cmd, string) {
+		cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-c", script, "extenddb"}, args...)...)
+		pipe, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var all strings.Builder
+		for lines := bufio.NewScanner(pipe); lines.Scan(); {
+			if all.Len() == 0 {
+				if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all.WriteString(lines.Text() + "\n")
+		}
+		_ = cmd.Wait()
+		return cmd, all.String()
+	}
+	cmd, log := hup(`trap "" HUP; exec "$0" "$@"`, "backup", "create", "music", "--storage", w.db, "--store", w.store, "--progress", "json")
+	if code := cmd.ProcessState.ExitCode(); code != exitOK {
+		t.Errorf("a command without a terminal ended with %d:\n%s", code, log)
+	}
+	if signal.Ignored(syscall.SIGHUP) {
+		return // so would the server
+	}
+	cmd, log = hup(`exec "$0" "$@"`, "serve", "--listen", "127.0.0.1:0", "--storage", w.db)
+	if s := cmd.ProcessState.Sys().(syscall.WaitStatus); !s.Signaled() || s.Signal() != syscall.SIGHUP {
+		t.Errorf("a server ended with %v:\n%s", cmd.ProcessState, log)
 	}
 }
