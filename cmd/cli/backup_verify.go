@@ -97,6 +97,9 @@ func writeReport(text *strings.Builder, r *backup.Report, quiet bool) {
 	if len(r.Findings) == 0 {
 		if !quiet {
 			fmt.Fprintf(text, "ok %s: %s in %s\n", printable(name), plural(r.Checked, "item", "items"), plural(int64(b.Files), "file", "files"))
+			if !r.Ordered && r.Checked > 1 {
+				text.WriteString("  its items are not in key order: should a key be there twice, only a restore would find it\n")
+			}
 		}
 		return
 	}
@@ -106,5 +109,8 @@ func writeReport(text *strings.Builder, r *backup.Report, quiet bool) {
 	}
 	if r.Omitted > 0 {
 		fmt.Fprintf(text, "  and %s more\n", count(r.Omitted))
+	}
+	if r.Stopped {
+		text.WriteString("  the rest was not read\n")
 	}
 }

@@ -123,4 +123,5 @@ type Report struct {
 	Ordered  bool      `json:"key_ordered"` // found to be: then it has no duplicate keys
 	Findings []Finding `json:"findings"`    // never nil, the first hundred
 	Omitted  int64     `json:"omitted_findings"`
+	Stopped  bool      `json:"stopped"` // at so many findings that the rest was not read
 }

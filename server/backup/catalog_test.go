@@ -212,6 +212,9 @@ func TestShowFaults(t *testing.T) {
 		_, err = Verify(t.Context(), r.env, ref)
 		wantError(t, err, Failed, "injected fault")
 	}
+	bad := newHandmade(lineA).store(r, func(m *format.Manifest) { m.SizeBytes++ })
+	_, _, err = Show(t.Context(), r.env, bad)
+	wantError(t, err, Failed, "backup "+bad.Prefix()+" is damaged: extenddb-manifest.json: invalid backup manifest")
 	ref.ID = "7"
 	_, _, err = Show(t.Context(), r.env, ref)
 	wantError(t, err, NotFound, "no backup")

@@ -144,7 +144,12 @@ func split(key string) (ref format.Ref, object string, ok bool) {
 func Show(ctx context.Context, e Env, ref format.Ref) (*Summary, *format.Manifest, error) {
 	e = e.withDefaults()
 	m, err := readManifest(ctx, e, ref)
-	if err != nil {
+	var version *format.VersionError
+	switch {
+	case err == nil:
+	case invalidManifest(err) && !errors.As(err, &version):
+		return nil, nil, damaged(ref, format.ManifestName, err.Error())
+	default:
 		return nil, nil, classify(ctx, notFound(ref, err))
 	}
 	protected, err := isProtected(ctx, e, ref)

@@ -23,6 +23,9 @@ func isName(s string) bool {
 	return minName <= len(s) && len(s) <= maxName
 }
 
+// CheckTableName returns an *Error when no table can have the name.
+func CheckTableName(name string) error { return checkName("table name", name) }
+
 // checkName refuses a name of a table or a backup; what says whose it is.
 func checkName(what, name string) error {
 	if isName(name) {

@@ -225,6 +225,11 @@ func TestManyFindings(t *testing.T) {
 	if err != nil || len(report.Findings) != 100 || report.Omitted != 79 || report.Checked != 181 {
 		t.Errorf("%d findings, %d omitted, %d checked, %v", len(report.Findings), report.Omitted, report.Checked, err)
 	}
+	ref = newHandmade(strings.Repeat("{}\n", maxFaults+chunkLines), strings.Repeat("{}\n", 10*chunkLines)).store(r, nil)
+	report, err = Verify(t.Context(), r.env, ref)
+	if err != nil || !report.Stopped || report.Checked > maxFaults+chunkLines || report.Omitted == 0 {
+		t.Errorf("stopped %v after %d items, %d omitted, %v", report.Stopped, report.Checked, report.Omitted, err)
+	}
 }
 
 // A store that changes between verification and load: the load sees it, and no

@@ -16,8 +16,15 @@ import (
 	"github.com/extenddb/extenddb/server/storage"
 )
 
-// maxFindings is how many findings a report lists; the rest are counted.
-const maxFindings = 100
+// maxFindings is how many findings a report lists; the rest are counted. At
+// maxFaults in lines the verification ends: a file made to have millions would
+// keep it busy for long.
+const (
+	maxFindings = 100
+	maxFaults   = 10_000
+)
+
+var errEnough = errors.New("there are too many findings")
 
 // Verify reads all of a backup and reports everything that is wrong with it:
 // an unusable manifest, missing, altered and surplus objects, lines that are
@@ -112,7 +119,9 @@ func (v *verifier) run(ctx context.Context) error {
 		each:   v.chunk,
 		count:  func(n int) { v.meter.Add(0, 0, int64(n)) },
 	}
-	if err := r.run(ctx); err != nil {
+	if err := r.run(ctx); errors.Is(err, errEnough) {
+		v.report.Stopped = true
+	} else if err != nil {
 		return err
 	}
 	if v.report != nil {
@@ -240,6 +249,9 @@ func (v *verifier) chunk(c *chunk[checkedLines]) error {
 	v.checked += n
 	v.size += out.size
 	v.meter.Add(n, n, 0)
+	if v.faults >= maxFaults { // which takes a report
+		return errEnough
+	}
 	if c.end == nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/extenddb/extenddb/backupstore"
 	"github.com/extenddb/extenddb/server/backup"
@@ -26,6 +27,7 @@ func (o *Operator) backup(ctx context.Context, p BackupParams, report progress.S
 		return nil, err
 	}
 	defer closeStore()
+	defer o.sweepStore(ctx, store)
 	names := p.Tables
 	if p.All {
 		names, err = o.allTables(ctx)
@@ -57,6 +59,26 @@ func (o *Operator) backup(ctx context.Context, p BackupParams, report progress.S
 		return nil, first
 	}
 	return r, r.err(ctx, len(names), first)
+}
+
+// staleAfter is how long the temporary file of a put that was cut off stays.
+const staleAfter = 24 * time.Hour
+
+// sweepStore removes what dead processes left in a store that knows of such.
+func (o *Operator) sweepStore(ctx context.Context, store backupstore.Store) {
+	s, ok := store.(interface {
+		Sweep(ctx context.Context, olderThan time.Time) (n int, err error)
+	})
+	if !ok || ctx.Err() != nil {
+		return
+	}
+	n, err := s.Sweep(ctx, o.o.Clock.Now().Add(-staleAfter))
+	switch {
+	case err != nil && ctx.Err() == nil:
+		o.o.Log.WarnContext(ctx, "removing stale files from the backup store failed", "err", err)
+	case n > 0:
+		o.o.Log.InfoContext(ctx, "removed stale files from the backup store", "files", n)
+	}
 }
 
 // err is what the result of several tables comes with.

@@ -307,6 +307,39 @@ func TestBackupAllOfNothing(t *testing.T) {
 	}
 }
 
+// sweeping is a store that may hold what dead processes left.
+type sweeping struct {
+	backupstore.Store
+	left  int
+	err   error
+	until time.Time
+}
+
+func (s *sweeping) Sweep(_ context.Context, olderThan time.Time) (int, error) {
+	s.until = olderThan
+	return s.left, s.err
+}
+
+// A backup removes what others left in the store a day ago; that it cannot is
+// no failure.
+func TestBackupSweepsTheStore(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		store sweeping
+		log   string
+	}{
+		{sweeping{left: 3}, "removed stale files"}, {sweeping{err: errors.New("no right")}, "no right"},
+	} {
+		d := newDesk(t, "films")
+		c.store.Store = d.store
+		d.op.o.OpenStore = func(context.Context, string) (backupstore.Store, error) { return &c.store, nil }
+		d.mustBackup("films")
+		if want := epoch.Add(-24 * time.Hour); !c.store.until.Equal(want) || !strings.Contains(d.log.String(), c.log) {
+			t.Errorf("swept what is older than %v, want %v; log:\n%s", c.store.until, want, d.log)
+		}
+	}
+}
+
 func TestTablesAreCheckedBeforeAnythingIsWritten(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, "films", "old")
