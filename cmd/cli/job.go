@@ -104,9 +104,18 @@ func databaseFile(v values, create bool) (string, error) {
 		return "", usagef("--storage %s: a database in memory belongs to the one server that made it", v.text("storage.url")).
 			hint("name a file with --storage sqlite:FILE")
 	}
-	if _, err := os.Stat(path); !create && errors.Is(err, fs.ErrNotExist) {
-		return "", (&Error{Code: exitNotFound, Err: fmt.Errorf("database %s does not exist", path)}).
+	if create {
+		return path, nil
+	}
+	missing := func(what string) (string, error) {
+		return "", (&Error{Code: exitNotFound, Err: fmt.Errorf("database %s %s", path, what)}).
 			hint("name one with --storage sqlite:FILE")
+	}
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return missing("does not exist")
+	case err == nil && info.Mode().IsRegular() && info.Size() == 0: // opening it would make one
+		return missing("is an empty file")
 	}
 	return path, nil
 }

@@ -38,6 +38,9 @@ func (a *App) restore(cmd *cobra.Command, args []string) error {
 	if as == "" {
 		return usagef("--as NAME is required: the table to make").hint("a backup is never restored over a table that exists")
 	}
+	if err := backup.CheckTableName(as); err != nil {
+		return err
+	}
 	v, store, err := a.storeOf(cmd)
 	if err != nil {
 		return err

@@ -6,11 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	iofs "io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"unicode"
 
 	"github.com/extenddb/extenddb/backupstore"
@@ -131,15 +132,36 @@ func storeOpener(log *slog.Logger) func(context.Context, string) (backupstore.St
 	}
 }
 
-// storeError adds the exit code and what can be done.
+// storeError adds the exit code and what can be done, for this process and for
+// whoever has a server open the store.
 func storeError(text string, err error) error {
+	unusable := errors.Is(err, backupstore.ErrUnusable)
+	e := &backup.Error{Code: backup.NotFound, Err: err}
 	switch {
-	case errors.Is(err, backupstore.ErrPermission), errors.Is(err, iofs.ErrPermission):
-		return (&Error{Code: exitDenied, Err: err}).hint("%q tells what is possible there", "extenddb store check "+text)
-	case errors.Is(err, backupstore.ErrUnusable):
-		return (&Error{Code: exitNotFound, Err: err}).hint("%q makes it", "extenddb store init "+text)
+	case errors.Is(err, backupstore.ErrPermission):
+		e.Code, e.Hint = backup.Denied, fmt.Sprintf("%q tells what is possible there", "extenddb store check "+text)
+		if unusable { // which that could not even begin with
+			e.Hint = "run the command as a user who may enter and read the directory"
+		}
+	case !unusable:
+		return err
+	case isFile(text):
+		e.Hint = "name a directory"
+	default:
+		e.Hint = fmt.Sprintf("check the name, and that its file system is mounted; %q makes a new, empty store", "extenddb store init "+text)
 	}
-	return err
+	return e
+}
+
+// isFile reports whether a store URL names something that is no directory, or
+// is below such.
+func isFile(text string) bool {
+	dir, err := storeDir(text)
+	if err != nil {
+		return false
+	}
+	info, err := os.Stat(dir)
+	return err == nil && !info.IsDir() || errors.Is(err, syscall.ENOTDIR)
 }
 
 // limits are those of the settings.
