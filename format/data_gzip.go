@@ -27,11 +27,11 @@ const (
 // gzipper compresses a stream into one gzip member. The stream is cut into
 // blocks of equal length that are compressed side by side, each with the end of
 // the one before it as its dictionary, so the result does not depend on how many
-// run at once. Only compression runs aside: put is called by the caller of
-// write and close alone, in order.
+// run at once. Only compression runs aside, and without workers not even that:
+// put is called by the caller of write and close alone, in order.
 type gzipper struct {
 	put     func([]byte) error
-	workers int
+	workers int // 0: the caller compresses
 
 	current *block
 	running []*block // the oldest first
@@ -56,7 +56,7 @@ type block struct {
 }
 
 func newGzipper(workers int, put func([]byte) error) *gzipper {
-	return &gzipper{put: put, workers: max(workers, 1), current: &block{done: make(chan struct{}, 1)}}
+	return &gzipper{put: put, workers: max(workers, 0), current: &block{done: make(chan struct{}, 1)}}
 }
 
 // write adds p to the stream. After an error only abort is allowed.
@@ -78,9 +78,10 @@ func (g *gzipper) write(p []byte) error {
 
 // submit starts to compress the current block and opens the next one. When as
 // many blocks run as may, it waits for the oldest and writes it out meanwhile.
+// Without workers it compresses the block itself.
 func (g *gzipper) submit() error {
 	var oldest *block
-	if len(g.running) == g.workers {
+	if g.workers > 0 && len(g.running) == g.workers {
 		var err error
 		if oldest, err = g.wait(); err != nil {
 			return err
@@ -99,9 +100,19 @@ func (g *gzipper) submit() error {
 		b.z = z
 	}
 	g.running = append(g.running, b)
-	go b.compress()
+	if g.workers > 0 {
+		go b.compress()
+	} else {
+		b.compress()
+	}
 	if !b.last {
 		g.current = g.next(b.buf[max(0, len(b.buf)-dictSize):])
+	}
+	if g.workers == 0 {
+		var err error
+		if oldest, err = g.wait(); err != nil {
+			return err
+		}
 	}
 	if oldest == nil {
 		return nil

@@ -25,7 +25,7 @@ const (
 
 // WriterOptions say how a data file is written. None of them changes its bytes.
 type WriterOptions struct {
-	Workers     int   // blocks compressed at once beside the caller; at least 1
+	Workers     int   // blocks compressed at once beside the caller; 0: the caller compresses
 	TargetBytes int64 // of the plain lines, at which Fits says no; 0: DefaultTarget
 }
 
@@ -42,7 +42,7 @@ type FileSums struct {
 var errFileClosed = errors.New("data file is already closed")
 
 // FileWriter writes one data file: an item a line, gzipped as one member. The
-// bytes of the file depend on the items alone. Its memory does not grow: about 4 MiB,
+// bytes of the file depend on the items alone. Its memory does not grow: about 5 MiB,
 // and 2 MiB for each worker. It is for one goroutine; the destination is
 // written to within Write and Close only.
 type FileWriter struct {
