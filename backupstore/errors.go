@@ -2,7 +2,10 @@
 
 package backupstore
 
-import "errors"
+import (
+	"errors"
+	"io/fs"
+)
 
 // The errors of a store.
 var (
@@ -27,7 +30,8 @@ func (e *IOError) Error() string { return e.Op + ": " + e.Err.Error() }
 // Unwrap returns the cause.
 func (e *IOError) Unwrap() error { return e.Err }
 
-// UnusableError says why a store cannot be used. It is ErrUnusable.
+// UnusableError says why a store cannot be used. It is ErrUnusable, and
+// ErrPermission too when that is the cause.
 type UnusableError struct {
 	Text string // "backup root /srv/backups is not a directory"
 	Err  error  // the cause; may be nil
@@ -41,4 +45,9 @@ func (e *UnusableError) Error() string {
 }
 
 // Unwrap returns ErrUnusable and the cause.
-func (e *UnusableError) Unwrap() []error { return []error{ErrUnusable, e.Err} }
+func (e *UnusableError) Unwrap() []error {
+	if errors.Is(e.Err, fs.ErrPermission) {
+		return []error{ErrUnusable, ErrPermission, e.Err}
+	}
+	return []error{ErrUnusable, e.Err}
+}

@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"os/user"
 	"time"
 
 	"github.com/extenddb/extenddb/backupstore"
@@ -76,10 +78,19 @@ func New(o Options) *Server {
 	operator := jobs.NewOperator(jobs.OperatorOptions{
 		Storage: o.Storage, OpenStore: o.OpenStore, Clock: o.Clock, Log: o.Log,
 		Region: o.Region, Account: auth.DefaultAccount, Backend: o.Backend, Version: o.Version,
-		MaxJobs: o.MaxJobs, Board: board, Wake: runner.Wake,
+		MaxJobs: o.MaxJobs, Board: board, Worker: self(), Wake: runner.Wake,
 	})
 	adm := admin.New(admin.Options{Jobs: operator, Board: board, Clock: o.Clock, Log: o.Log, Version: o.Version, Stop: o.Drain})
 	return &Server{o: o, handler: handler, jobs: runner, admin: adm}
+}
+
+// self names this process and its user.
+func self() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	return fmt.Sprintf("the server (process %d, user %s)", os.Getpid(), name)
 }
 
 // Serve serves plain HTTP on l until ctx ends, then stops in order: /readyz

@@ -61,8 +61,8 @@ var _ backupstore.Store = (*Store)(nil)
 
 // Open opens the store in an existing directory: one that Init made, or that
 // holds a directory of an account with something in it, as a copy without the
-// hidden file does. It writes nothing. ErrUnusable; an error that is
-// fs.ErrPermission too when the directory may not be entered.
+// hidden file does. It writes nothing. ErrUnusable, and ErrPermission too when
+// the directory may not be entered.
 func Open(o Options) (*Store, error) {
 	s, err := openDir(o)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/extenddb/extenddb/backupstore"
@@ -70,10 +71,10 @@ func known(err error) *Error {
 		return &Error{Code: code, Err: err, Hint: c.JobHint()}
 	case errors.Is(err, context.Canceled):
 		return &Error{Code: exitInterrupted, Err: interrupted(err)}
+	case errors.Is(err, backupstore.ErrPermission), errors.Is(err, fs.ErrPermission):
+		return &Error{Code: exitDenied, Err: err}
 	case errors.Is(err, backupstore.ErrUnusable):
 		return &Error{Code: exitNotFound, Err: err}
-	case errors.Is(err, backupstore.ErrPermission):
-		return &Error{Code: exitDenied, Err: err}
 	}
 	return &Error{Code: exitFailed, Err: err}
 }

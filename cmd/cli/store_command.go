@@ -6,6 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -26,8 +29,9 @@ func (a *App) storeCommand() *cobra.Command {
 	init := &cobra.Command{
 		Use:   "init URL",
 		Short: "Make a directory a store",
-		Long: "init creates the directory, for its owner only, or takes an empty one. Nothing\n" +
-			"else ever creates a store, so a mistyped name makes none." + exits(0, 1, 2, 12, 13),
+		Long: "init creates the directory, for its owner only, or takes an empty one, and leaves\n" +
+			"a hidden file there. Nothing else ever makes a store: a mistyped name, or a file\n" +
+			"system that is not mounted, is none. The directory above must exist." + exits(0, 1, 2, 12, 13),
 		Example: "  extenddb store init file:///srv/backups",
 		Args:    some(1, 1),
 		RunE:    a.storeInit,
@@ -67,7 +71,11 @@ func (a *App) storeInit(cmd *cobra.Command, args []string) error {
 	case errors.Is(err, backupstore.ErrPermission):
 		return (&Error{Code: exitDenied, Err: err}).hint("make it as a user who may write there")
 	case errors.Is(err, backupstore.ErrUnusable):
-		return (&Error{Code: exitRefused, Err: err}).hint("choose a directory that is empty or not there yet")
+		e := (&Error{Code: exitRefused, Err: err}).hint("choose a directory that is empty or not there yet")
+		if _, err := os.Stat(filepath.Dir(dir)); errors.Is(err, iofs.ErrNotExist) {
+			e = e.hint("check the name, and that its file system is mounted; else make the directory: mkdir -p %s", filepath.Dir(dir))
+		}
+		return e
 	case err != nil:
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"syscall"
 
 	"github.com/extenddb/extenddb/backupstore"
@@ -64,7 +65,7 @@ func classify(ctx context.Context, err error) *Error {
 	var version *format.VersionError
 	switch {
 	case ctx.Err() != nil:
-		return &Error{Code: Interrupted, Err: err}
+		return &Error{Code: Interrupted, Err: stoppedBy(ctx, err)}
 	case errors.As(err, &known):
 		return &Error{Code: known.Code, Err: err, Hint: known.Hint}
 	case errors.As(err, &version):
@@ -98,8 +99,9 @@ func classes() []class {
 		{storage.ErrLocked, Busy, "another process holds the database"},
 		{storage.ErrUnavailable, Failed, "the database could not do it now: check its disk and log"},
 		{storage.ErrClosed, Interrupted, "the database is being closed"},
-		{backupstore.ErrUnusable, NotFound, "check the store's URL; extenddb store init creates a store"},
 		{backupstore.ErrPermission, Denied, "check who may read and write the store: extenddb store check"},
+		{backupstore.ErrUnusable, NotFound, "check the store's URL, and that its file system is mounted"},
 		{backupstore.ErrInvalidKey, Invalid, ""},
+		{fs.ErrPermission, Denied, "check who may read and write it"},
 	}
 }

@@ -40,7 +40,9 @@ type OperatorOptions struct {
 	Backend   string // kind of the engine, as manifests name it
 	Version   string // of this program
 	MaxJobs   int    // that are worked on at a time; 0: 2
+	Workers   int    // of a job whose parameters do not say; 0: one per CPU
 	Board     *progress.Board
+	Worker    string // whose rights count, where that is not who asks: "the server (process 4711, user extenddb)"
 	Wake      func() // tells the Runner of leftovers; nil: nobody to tell
 }
 
@@ -76,8 +78,31 @@ func (o *Operator) Run(ctx context.Context, kind string, params json.RawMessage,
 	if err == nil {
 		return result, nil
 	}
-	return result, backup.Classify(ctx, err)
+	return result, o.classify(ctx, err)
 }
+
+// classify is backup.Classify, and says whose rights are missing: who asked may
+// be another user.
+func (o *Operator) classify(ctx context.Context, err error) *backup.Error {
+	e := backup.Classify(ctx, err)
+	var told *deniedError
+	if e.Code != backup.Denied || o.o.Worker == "" || errors.As(err, &told) {
+		return e
+	}
+	return &backup.Error{Code: backup.Denied, Err: &deniedError{o.o.Worker, err},
+		Hint: "give that user the rights: extenddb store check, run as it, tells what is missing"}
+}
+
+// deniedError is a right that the worker lacks.
+type deniedError struct {
+	worker string
+	err    error
+}
+
+func (e *deniedError) Error() string { return e.worker + " may not do it: " + e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *deniedError) Unwrap() error { return e.err }
 
 func (o *Operator) run(ctx context.Context, kind string, params json.RawMessage, report progress.Sink) (any, error) {
 	switch kind {
@@ -121,6 +146,7 @@ func (o *Operator) open(ctx context.Context, url string) (backupstore.Store, fun
 
 // env is what package backup does t with.
 func (o *Operator) env(store backupstore.Store, t *ticket, l backup.Limits) backup.Env {
+	l.Workers = cmp.Or(l.Workers, o.o.Workers)
 	return backup.Env{Store: store, Clock: o.o.Clock, Log: t.log, Report: t.sink, Job: t.id, Limits: l}
 }
 
@@ -129,7 +155,11 @@ func (o *Operator) env(store backupstore.Store, t *ticket, l backup.Limits) back
 func (o *Operator) do(ctx context.Context, t *ticket, work func() error) (err error) {
 	defer func() { t.end(ctx, err) }()
 	if err := o.take(ctx, t); err != nil {
-		t.log.WarnContext(ctx, "job not started", "table", t.last.Table, "err", err)
+		if log := t.log.With("table", t.last.Table); ctx.Err() != nil {
+			backup.LogEnd(ctx, log, t.last.Kind, err)
+		} else {
+			log.WarnContext(ctx, "job not started", "err", err)
+		}
 		return err
 	}
 	defer func() { <-o.slots }()
@@ -230,14 +260,9 @@ func (t *ticket) end(ctx context.Context, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.last
-	e.WaitingFor, e.At = "", t.clock.Now()
-	switch {
-	case err == nil:
-		e.State = progress.Done
-	case ctx.Err() != nil:
-		e.State, e.Error = progress.Cancelled, err.Error()
-	default:
-		e.State, e.Error = progress.Failed, err.Error()
+	e.WaitingFor, e.At, e.Error = "", t.clock.Now(), ""
+	if e.State, err = backup.Outcome(ctx, err); err != nil {
+		e.Error = err.Error()
 	}
 	t.publish(e)
 }

@@ -43,7 +43,7 @@ func (o *Operator) backup(ctx context.Context, p BackupParams, report progress.S
 		sum, err := o.backupTable(ctx, store, name, p, report)
 		switch {
 		case err != nil:
-			e := backup.Classify(ctx, err)
+			e := o.classify(ctx, err)
 			r.Failed = append(r.Failed, TableFailure{Table: name, Code: e.Code, Error: e.Error(), Hint: e.Hint})
 			if first == nil {
 				first = e
