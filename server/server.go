@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"os/user"
+	"runtime"
 	"time"
 
 	"github.com/extenddb/extenddb/backupstore"
@@ -78,7 +79,7 @@ func New(o Options) *Server {
 	operator := jobs.NewOperator(jobs.OperatorOptions{
 		Storage: o.Storage, OpenStore: o.OpenStore, Clock: o.Clock, Log: o.Log,
 		Region: o.Region, Account: auth.DefaultAccount, Backend: o.Backend, Version: o.Version,
-		MaxJobs: o.MaxJobs, Board: board, Worker: self(), Wake: runner.Wake,
+		MaxJobs: o.MaxJobs, Workers: jobWorkers(), Board: board, Worker: self(), Wake: runner.Wake,
 	})
 	adm := admin.New(admin.Options{Jobs: operator, Board: board, Clock: o.Clock, Log: o.Log, Version: o.Version, Stop: o.Drain})
 	return &Server{o: o, handler: handler, jobs: runner, admin: adm}
@@ -92,6 +93,10 @@ func self() string {
 	}
 	return fmt.Sprintf("the server (process %d, user %s)", os.Getpid(), name)
 }
+
+// jobWorkers leaves a core to clients while a job is at work, where there is
+// more than one.
+func jobWorkers() int { return max(runtime.GOMAXPROCS(0)-1, 1) }
 
 // Serve serves plain HTTP on l until ctx ends, then stops in order: /readyz
 // fails, no connection is accepted, requests under way get the drain window,

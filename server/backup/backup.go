@@ -31,12 +31,14 @@ type Env struct {
 	Limits Limits
 }
 
-// Limits bound what is read and written; zeros are the defaults.
+// Limits bound what is read and written; zeros are the defaults. One of the
+// workers of a backup reads rows, and compresses them too when it is alone. Those
+// of a verification and a restore decode, all but one, at least one of them.
 type Limits struct {
 	MaxManifest int64             `json:"max_manifest_bytes,omitempty"` // 64 MiB
 	Read        format.ReadLimits `json:"read,omitzero"`
 	TargetBytes int64             `json:"target_bytes,omitempty"` // plain bytes of a data file; 64 MiB
-	Workers     int               `json:"workers,omitempty"`      // that compress or decode; 0: one per CPU but one, at least 1
+	Workers     int               `json:"workers,omitempty"`      // goroutines at work at a time; 0: one per CPU
 }
 
 // withDefaults returns e with nothing left out.
@@ -56,7 +58,7 @@ func (e Env) withDefaults() Env {
 	l := &e.Limits
 	l.MaxManifest = cmp.Or(l.MaxManifest, format.DefaultMaxManifest)
 	l.TargetBytes = cmp.Or(l.TargetBytes, format.DefaultTarget)
-	l.Workers = cmp.Or(l.Workers, max(runtime.GOMAXPROCS(0)-1, 1))
+	l.Workers = cmp.Or(l.Workers, runtime.GOMAXPROCS(0))
 	return e
 }
 

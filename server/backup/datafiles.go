@@ -103,11 +103,11 @@ func (w *dataWriter) open() error {
 	target := targetOf(l.TargetBytes, i)
 	if i > 0 && i%filesPerTarget == 0 {
 		w.c.e.Log.InfoContext(w.ctx, "backup has many data files: the next ones are larger",
-			"backup", w.c.ref.Prefix(), "files", i, "target_bytes", target)
+			"backup", w.c.arn(), "files", i, "target_bytes", target)
 	}
 	body, pipe := io.Pipe()
 	f := &dataFile{key: format.DataFileKey(i + 1), pipe: pipe}
-	f.w = format.NewFileWriter(&countingWriter{w: pipe, c: w.c}, format.WriterOptions{Workers: l.Workers, TargetBytes: target})
+	f.w = format.NewFileWriter(&countingWriter{w: pipe, c: w.c}, format.WriterOptions{Workers: l.Workers - 1, TargetBytes: target})
 	w.now, w.c.files = f, append(w.c.files, f)
 	w.puts.Go(func() {
 		defer func() { <-w.slots }()
@@ -135,7 +135,7 @@ func (w *dataWriter) close() (err error) {
 	if f.sums.Long > 0 && !w.warned {
 		w.warned = true
 		w.c.e.Log.WarnContext(w.ctx, "backup has lines that other programs may not be able to read",
-			"backup", w.c.ref.Prefix(), "file", f.key, "lines", f.sums.Long, "limit", format.MaxPortableLine)
+			"backup", w.c.arn(), "file", f.key, "lines", f.sums.Long, "limit", format.MaxPortableLine)
 	}
 	w.now = nil
 	return f.pipe.Close()

@@ -86,7 +86,7 @@ type reading[T any] struct {
 func (r *reading[T]) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	workers := r.e.Limits.Workers
+	workers := max(r.e.Limits.Workers-1, 1)
 	ahead := aheadPerCPU * workers
 	r.work, r.order = make(chan *chunk[T], ahead), make(chan *chunk[T], ahead)
 	r.released = make(chan int, 2*ahead+workers+2) // more than there can be chunks

@@ -3,6 +3,7 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -108,6 +109,28 @@ func TestClassify(t *testing.T) {
 		if e.Code != c.code || (e.Hint != "") != c.hint || e.Error() != c.err.Error() || !errors.Is(e, c.err) ||
 			e.JobCode() != string(c.code) || e.JobHint() != e.Hint {
 			t.Errorf("%s: %+v", name, e)
+		}
+	}
+}
+
+// A backup is the same however many goroutines make it.
+func TestWorkersDoNotShow(t *testing.T) {
+	t.Parallel()
+	var first []byte
+	for _, workers := range []int{1, 2, 5} {
+		r := newRig(t)
+		r.rich(3000)
+		r.env.Limits = Limits{Workers: workers}
+		s := r.create("source")
+		data, err := readObject(t.Context(), r.env.withDefaults(), s.ref().Key(format.DataFileKey(1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = data
+		}
+		if s.Items != 3000 || !bytes.Equal(data, first) {
+			t.Errorf("%d workers: %d items, %d bytes instead of %d", workers, s.Items, len(data), len(first))
 		}
 	}
 }

@@ -388,8 +388,8 @@ func TestSomeFail(t *testing.T) {
 	if a, s := d.course("actors"), d.course("songs"); a != "running failed" || s != "running done" {
 		t.Errorf("the jobs were %s and %s", a, s)
 	}
-	if n := strings.Count(d.log.String(), "level=ERROR"); n != 1 {
-		t.Errorf("%d errors in the log: %s", n, d.log)
+	if n := strings.Count(d.log.String(), `level=WARN msg="backup failed"`); n != 1 || strings.Contains(d.log.String(), "level=ERROR") {
+		t.Errorf("%d refusals in the log: %s", n, d.log)
 	}
 
 	d.failSnapshots(storage.ErrUnsupported, "films", "actors")
@@ -501,6 +501,10 @@ func TestJobsWaitForASlot(t *testing.T) {
 	if got := d.course("songs"); got != "waiting cancelled" {
 		t.Errorf("the job was %s", got)
 	}
+	if log := d.log.String(); !strings.Contains(log, `level=INFO msg="backup cancelled"`) || !strings.Contains(log, `reason="stopped as asked"`) ||
+		strings.Contains(log, "job not started") || strings.Contains(log, "level=ERROR") || strings.Contains(log, "context canceled") {
+		t.Errorf("log: %s", log)
+	}
 	patient := d.start(t.Context(), KindRestore, RestoreParams{Store: "mem:", Backup: "latest:films", As: "copy"})
 	if e := <-d.seen; e.WaitingFor != "a job slot (2 of 2 used)" || e.Table != "copy" {
 		t.Errorf("the event is %+v", e)
@@ -585,7 +589,7 @@ func TestBackupWaitsNotForEver(t *testing.T) {
 	d.clock.WaitTimers(2)
 	d.clock.Advance(1)
 	wantFault(t, (<-job).err, backup.Busy, "too many table snapshots are open: backups or table snapshots hold all slots", "try again")
-	if d.objects() != 0 || strings.Count(d.log.String(), "level=ERROR") != 1 {
+	if d.objects() != 0 || strings.Count(d.log.String(), `level=WARN msg="backup failed"`) != 1 {
 		t.Errorf("%d objects; log: %s", d.objects(), d.log)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -609,6 +613,14 @@ func TestCancelledBetweenTables(t *testing.T) {
 	wantFault(t, o.err, backup.Interrupted, "interrupted: 1 of 3 tables were backed up")
 	if r, ok := o.result.(*BackupResult); !ok || r.names() != "films | songs interrupted" {
 		t.Errorf("the result is %+v", o.result)
+	}
+	if r, ok := o.result.(*BackupResult); ok && strings.Contains(r.Failed[0].Error, "context") {
+		t.Errorf("the failure is %+v", r.Failed[0])
+	}
+	for _, e := range d.events {
+		if e.Error != "" {
+			t.Errorf("the event is %+v", e)
+		}
 	}
 	if s, z := d.course("songs"), d.course("zebra"); s != "running cancelled" || z != "" {
 		t.Errorf("the jobs were %q and %q", s, z)
@@ -759,6 +771,19 @@ func TestParameters(t *testing.T) {
 		got, err := d.op.Run(t.Context(), c.kind, json.RawMessage(c.params), nil)
 		if wantFault(t, err, backup.Invalid, c.text); got != nil {
 			t.Errorf("%s %s: there is a result", c.kind, c.params)
+		}
+	}
+}
+
+// TestWorkers: a request may say; else a server does, which leaves room for
+// clients.
+func TestWorkers(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][3]int{{0, 0, 0}, {3, 0, 3}, {3, 7, 7}, {0, 7, 7}} {
+		o := NewOperator(OperatorOptions{Workers: c[0]})
+		e := o.env(nil, &ticket{}, backup.Limits{Workers: c[1], TargetBytes: 5})
+		if e.Limits != (backup.Limits{Workers: c[2], TargetBytes: 5}) {
+			t.Errorf("%v: %+v", c, e.Limits)
 		}
 	}
 }
