@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -128,6 +129,15 @@ func (a *App) report(cmd *cobra.Command, err error) int {
 		fmt.Fprintf(a.Stderr, "hint: %s\n", lines(hint))
 	}
 	return e.Code
+}
+
+// warn tells of what is no failure, with --quiet too.
+func (a *App) warn(text string, asJSON bool) {
+	if asJSON || a.output == "json" {
+		a.newLog(slog.LevelWarn, true).Warn(text)
+		return
+	}
+	fmt.Fprintf(a.Stderr, "extenddb: warning: %s\n", text)
 }
 
 // result prints what a command returns: text as it is, or v as JSON.

@@ -106,6 +106,10 @@ func (a *App) backupCreate(cmd *cobra.Command, args []string) error {
 	if raw == nil {
 		return err
 	}
+	var made jobs.BackupResult
+	if all && json.Unmarshal(raw, &made) == nil && len(made.Backups)+len(made.Failed) == 0 { // did tells when it is no result
+		a.warn("there is no table to back up in "+v.text("storage.url"), false)
+	}
 	return did(a, v, raw, err, func(r jobs.BackupResult) string {
 		var text strings.Builder
 		for _, b := range r.Backups {
@@ -114,9 +118,6 @@ func (a *App) backupCreate(cmd *cobra.Command, args []string) error {
 		}
 		for _, f := range r.Failed {
 			fmt.Fprintf(&text, "failed %s: %s\n", printable(f.Table), printable(f.Error))
-		}
-		if all && len(r.Backups)+len(r.Failed) == 0 {
-			text.WriteString("there is no table to back up\n")
 		}
 		return text.String()
 	})

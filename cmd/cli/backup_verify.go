@@ -70,6 +70,9 @@ func (a *App) backupVerify(ctx context.Context, e backup.Env, v values, args []s
 		}
 		return err
 	}
+	if len(args) == 0 && len(refs)+len(problems) == 0 { // or nobody would notice that none is ever made
+		a.warn("no backup in the store", false)
+	}
 	if findings > 0 {
 		return (&Error{Code: exitIncomplete, Err: errors.New(plural(findings, "finding", "findings"))}).
 			hint("such a backup may not restore: make a new one, or bring the objects back from a copy of the store")

@@ -4,7 +4,6 @@ package cli
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -168,10 +167,6 @@ func (a *App) warnUnknown(env map[string]string, settings []setting, v values) {
 			continue
 		}
 		text := fmt.Sprintf("environment variable %s is not a setting%s", name, nearest(name, known))
-		if a.output == "json" || v.text("log.format") == "json" {
-			a.newLog(slog.LevelWarn, true).Warn(text)
-		} else {
-			fmt.Fprintf(a.Stderr, "extenddb: warning: %s\n", text)
-		}
+		a.warn(text, v.text("log.format") == "json")
 	}
 }
