@@ -183,12 +183,13 @@ func (a *App) commandLog(v values) *slog.Logger {
 	return slog.New(untold{a.newLog(level, a.output == "json").Handler()})
 }
 
-// untold leaves out of a log what the command reports itself: its own failure.
+// untold leaves out of a log what the command reports itself: how it ended.
 type untold struct{ slog.Handler }
 
 // Handle implements slog.Handler.
 func (h untold) Handle(ctx context.Context, r slog.Record) error {
-	if r.Message == "backup failed" || r.Message == "restore failed" {
+	switch r.Message {
+	case "backup failed", "backup cancelled", "restore failed", "restore cancelled":
 		return nil
 	}
 	return h.Handler.Handle(ctx, r)

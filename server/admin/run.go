@@ -29,13 +29,21 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, &JobError{Code: codeInterrupted, Message: errStopping.Error()})
 		return
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
+	defer cancel(nil)
+	// That a request is over has no reason of its own, unless the server stops.
+	defer context.AfterFunc(r.Context(), func() {
+		if cause := context.Cause(r.Context()); errors.Is(cause, errStopping) {
+			cancel(cause)
+		} else {
+			cancel(errLeft)
+		}
+	})()
 	box := &outbox{ready: make(chan struct{}, 1)}
 	ended := make(chan line, 1)
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK)
-	out := &stream{w: w, rc: http.NewResponseController(w), window: s.window, gone: cancel}
+	out := &stream{w: w, rc: http.NewResponseController(w), window: s.window, gone: func() { cancel(errLeft) }}
 	out.flush() // before the job begins: who got nothing knows that nothing was done
 	go func() {
 		defer s.running.leave() // before the last line is written: a slow client holds up no stop

@@ -43,7 +43,11 @@ const (
 	lastWords   = 500 * time.Millisecond // for what was written to be taken when the server stops
 )
 
-var errStopping = errors.New("the server is stopping")
+// Why jobs are cancelled.
+var (
+	errStopping = errors.New("the server is stopping")
+	errLeft     = errors.New("the command ended")
+)
 
 // Server answers on the admin socket.
 type Server struct {

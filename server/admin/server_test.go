@@ -193,7 +193,7 @@ func (w *waiting) run(ctx context.Context, _ string, _ json.RawMessage, report p
 	w.cancelled <- struct{}{}
 	<-w.clean
 	report(progress.Event{Job: "w", State: progress.Cancelled})
-	return nil, fmt.Errorf("backup: %w", ctx.Err())
+	return nil, fmt.Errorf("backup: %w: %w", ctx.Err(), context.Cause(ctx))
 }
 
 // under starts a job that is under way when it returns.
@@ -222,7 +222,7 @@ func TestClientCancels(t *testing.T) {
 	default:
 	}
 	close(w.clean)
-	if text := <-answer; text != "cancelled: interrupted|backup: context canceled|" {
+	if text := <-answer; text != "cancelled: interrupted|backup: context canceled: the command ended|" {
 		t.Errorf("got %s", text)
 	}
 }

@@ -41,7 +41,7 @@ func (c *creation) commit(ctx context.Context) (*Summary, error) {
 		case !there:
 			return nil, c.discard(ctx, err)
 		}
-		c.e.Log.WarnContext(ctx, "the manifest was written, although the store said otherwise", "backup", c.ref.Prefix(), "err", err)
+		c.e.Log.WarnContext(ctx, "the manifest was written, although the store said otherwise", "backup", c.arn(), "err", err)
 	}
 	return summarize(c.ref, m, false), nil
 }

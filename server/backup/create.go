@@ -34,7 +34,7 @@ func Create(ctx context.Context, e Env, o CreateOptions) (sum *Summary, err erro
 	defer func() {
 		finish(ctx, c.meter, err)
 		if err != nil {
-			log.ErrorContext(ctx, "backup failed", "err", err)
+			LogEnd(ctx, log, progress.Backup, err)
 			return
 		}
 		log.InfoContext(ctx, "backup finished", "backup", sum.ARN, "items", sum.Items, "bytes", sum.Size,
@@ -180,7 +180,7 @@ func (c *creation) discard(ctx context.Context, err error) error {
 	if derr == nil {
 		return err
 	}
-	c.e.Log.ErrorContext(ctx, "cannot remove an unfinished backup", "backup", c.ref.Prefix(), "err", derr)
+	c.e.Log.ErrorContext(ctx, "cannot remove an unfinished backup", "backup", c.arn(), "err", derr)
 	return fmt.Errorf("%w; what was written at %s could not be removed: %w", err, c.ref.Prefix(), derr)
 }
 

@@ -115,7 +115,7 @@ func (r *rig) checkState(want progress.State) {
 	r.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last := r.events[len(r.events)-1]; last.State != want || want != progress.Done && last.Error == "" {
+	if last := r.events[len(r.events)-1]; last.State != want || (want == progress.Failed) != (last.Error != "") {
 		r.Errorf("last event %+v, want %s", last, want)
 	}
 }

@@ -57,7 +57,7 @@ func Delete(ctx context.Context, e Env, ref format.Ref) (objects int, err error)
 			Hint: "it is no longer listed; delete it again in a day, or remove what is left by hand",
 		}
 	}
-	e.Log.InfoContext(ctx, "backup deleted", "backup", prefix, "objects", objects)
+	e.Log.InfoContext(ctx, "backup deleted", "prefix", prefix, "objects", objects)
 	return objects, nil
 }
 

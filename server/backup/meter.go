@@ -19,12 +19,5 @@ func (e Env) meter(kind progress.Kind, table string) *progress.Meter {
 
 // finish publishes the end of a job.
 func finish(ctx context.Context, m *progress.Meter, err error) {
-	switch {
-	case err == nil:
-		m.Finish(progress.Done, nil)
-	case ctx.Err() != nil:
-		m.Finish(progress.Cancelled, err)
-	default:
-		m.Finish(progress.Failed, err)
-	}
+	m.Finish(Outcome(ctx, err))
 }

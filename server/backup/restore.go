@@ -21,20 +21,22 @@ func Restore(ctx context.Context, e Env, ref format.Ref, o RestoreOptions) (resu
 	e = e.withDefaults()
 	r := &restore{e: e, ref: ref, o: o, meter: e.meter(progress.Restore, o.As)}
 	started := e.Clock.Now()
-	log := e.Log.With("backup", ref.Prefix(), "table", o.As)
-	log.InfoContext(ctx, "restore started", "dry_run", o.DryRun)
+	log := e.Log.With("account", o.Account, "table", o.As, "dry_run", o.DryRun)
 	defer func() {
 		finish(ctx, r.meter, err)
 		if err != nil {
-			log.ErrorContext(ctx, "restore failed", "err", err)
+			LogEnd(ctx, log, progress.Restore, err)
 			return
 		}
 		log.InfoContext(ctx, "restore finished", "items", result.Items, "bytes", result.Size,
-			"dry_run", o.DryRun, "duration", e.Clock.Now().Sub(started))
+			"duration", e.Clock.Now().Sub(started))
 	}()
 	if err := r.prepare(ctx); err != nil {
+		log = log.With("prefix", ref.Prefix()) // the ARN may not be known
 		return nil, classify(ctx, err)
 	}
+	log = log.With("backup", r.m.BackupARN)
+	log.InfoContext(ctx, "restore started")
 	if err := r.verify(ctx); err != nil {
 		return nil, classify(ctx, err)
 	}

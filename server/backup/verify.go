@@ -157,7 +157,7 @@ func (v *verifier) advise(ctx context.Context, object, text string, args ...any)
 		return v.found(object, text, args...)
 	}
 	v.e.Log.WarnContext(ctx, "backup is not as it should be, but can be restored",
-		"backup", v.ref.Prefix(), "object", object, "finding", fmt.Sprintf(text, args...))
+		"backup", v.m.BackupARN, "object", object, "finding", fmt.Sprintf(text, args...))
 	return nil
 }
 

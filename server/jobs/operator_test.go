@@ -258,6 +258,9 @@ func TestBackupAndRestore(t *testing.T) {
 	if d.closed != 2 || strings.Count(d.log.String(), "closing the backup store failed") != 2 {
 		t.Errorf("the store was closed %d times; log: %s", d.closed, d.log)
 	}
+	if log := d.log.String(); strings.Count(log, "backup=arn:") != strings.Count(log, "backup=") {
+		t.Errorf("a backup is not named by its ARN: %s", log)
+	}
 	for _, line := range []string{"backup started", "backup finished", "restore started", "restore finished"} {
 		if strings.Count(d.log.String(), line) != 1 {
 			t.Errorf("not one line %q in the log: %s", line, d.log)
