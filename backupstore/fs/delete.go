@@ -135,7 +135,7 @@ func (s *Store) sweep(ctx context.Context, d *dir, olderThan time.Time) (n int, 
 
 func (s *Store) sweepChild(ctx context.Context, d *dir, name string, olderThan time.Time) (int, error) {
 	child, _, err := d.child(name)
-	if absent(err) {
+	if absent(err) || d.isClosed(name, err) {
 		return 0, nil
 	} else if err != nil {
 		return 0, err

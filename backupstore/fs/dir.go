@@ -61,6 +61,15 @@ func (d *dir) at(name string) string { return path.Join(d.path, name) }
 // isMark reports whether an entry is the file that makes the root a store.
 func (d *dir) isMark(name string) bool { return d == d.s.root && name == lockName }
 
+// lostFound is in the root of many file systems, which may be that of a store.
+const lostFound = "lost+found"
+
+// isClosed reports whether err, of opening a directory, is that of lostFound,
+// which only the superuser may read and which holds no objects.
+func (d *dir) isClosed(name string, err error) bool {
+	return d == d.s.root && name == lostFound && errors.Is(err, fs.ErrPermission)
+}
+
 // before lets a hook fail an operation.
 func (d *dir) before(op Op, name string) error {
 	if d.s.hook == nil {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"syscall"
 
 	"github.com/extenddb/extenddb/backupstore"
 )
@@ -153,6 +154,8 @@ func failure(op string, err error) error {
 		return err
 	case errors.Is(err, fs.ErrPermission):
 		return denied(op)
+	case errors.Is(err, syscall.EROFS): // nobody has the right
+		return denied(op + ": " + cause(err).Error())
 	}
 	return &backupstore.IOError{Op: op, Err: cause(err)}
 }

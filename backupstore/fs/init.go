@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/extenddb/extenddb/backupstore"
 )
@@ -46,6 +47,7 @@ func initEmpty(s *Store) error {
 	if err != nil {
 		return err
 	}
+	entries = slices.DeleteFunc(entries, func(e entry) bool { return e.mode.IsDir() && e.name == lostFound })
 	if len(entries) > 0 {
 		return &backupstore.UnusableError{Text: fmt.Sprintf("directory %s is not empty and was not initialised as a backup store; "+
 			"choose another (a store that holds backups already needs no init)", s.path)}

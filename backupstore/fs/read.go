@@ -163,7 +163,7 @@ func (l *lister) entry(ctx context.Context, d *dir, e entry) error {
 	}
 	if e.mode.IsDir() {
 		child, _, err := d.child(e.name)
-		if absent(err) {
+		if absent(err) || d.isClosed(e.name, err) {
 			return nil
 		} else if err != nil {
 			return failure("list "+key, err)

@@ -25,6 +25,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/google/uuid"
 
@@ -180,7 +181,7 @@ func (s *Store) Validate(ctx context.Context) error {
 		return &backupstore.UnusableError{Text: "backup root " + s.name + " is not usable", Err: errors.New("another directory has taken its place")}
 	}
 	err = s.probe()
-	if errors.Is(err, fs.ErrPermission) {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 		return fmt.Errorf("%w: backup root %s is not writable", backupstore.ErrPermission, s.name)
 	}
 	return failure("write a probe to backup root "+s.name, err)
