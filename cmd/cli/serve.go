@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
+	"os"
 	"os/signal"
 	"runtime/debug"
 	"slices"
@@ -71,7 +73,7 @@ func (a *App) serve(cmd *cobra.Command, _ []string) error {
 	// The address first: a start that fails for it leaves no database behind.
 	l, err := listen(starting, addr, v)
 	if err != nil {
-		return err
+		return cmp.Or(alreadyServed(v), err)
 	}
 	db, jobs, err := openServed(starting, v, log)
 	if err != nil {
@@ -104,11 +106,24 @@ func (a *App) serve(cmd *cobra.Command, _ []string) error {
 	return err
 }
 
+// alreadyServed returns an error while another process holds the database: of
+// two servers of one file that is what matters, not that they share an address.
+func alreadyServed(v values) error {
+	path, err := sqlitePath(v.text("storage.url"))
+	if err != nil || path == sqlite.Memory {
+		return err
+	}
+	if err := sqlite.InUse(path); err != nil {
+		return openError(path, err)
+	}
+	return nil
+}
+
 // openServed opens the database and the socket beside it where commands have
 // backups and restores done. Without the socket, as on file systems that have
 // none, the database is served all the same.
 func openServed(ctx context.Context, v values, log *slog.Logger) (storage.Engine, net.Listener, error) {
-	socket := ""
+	socket, isNew := "", false
 	if path, err := sqlitePath(v.text("storage.url")); err != nil {
 		return nil, nil, err
 	} else if path != sqlite.Memory { // which no command could name
@@ -117,10 +132,15 @@ func openServed(ctx context.Context, v values, log *slog.Logger) (storage.Engine
 			return nil, nil, openError(path, err)
 		}
 		socket = admin.SocketPath(real)
+		_, err = os.Stat(real)
+		isNew = errors.Is(err, fs.ErrNotExist)
 	}
 	db, err := openStorage(ctx, v, log, socket)
 	if err != nil || socket == "" {
 		return db, nil, err
+	}
+	if isNew { // which nobody may have wanted
+		log.Info("new database", "path", v.text("storage.url"))
 	}
 	l, err := admin.Listen(socket)
 	if err != nil {

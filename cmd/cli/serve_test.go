@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -120,7 +121,7 @@ func TestServeRefusesAFileInUse(t *testing.T) {
 	if code != exitBusy {
 		t.Errorf("exit code %d, want %d", code, exitBusy)
 	}
-	for _, want := range []string{"database is in use by", "hint: stop that server"} {
+	for _, want := range []string{"database is in use by", "hint: stop that server, or wait for that command; "} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("stderr lacks %q:\n%s", want, stderr.String())
 		}
@@ -136,6 +137,36 @@ func TestServeNamesAnAddressInUse(t *testing.T) {
 	code := app.Run(t.Context(), []string{"serve", "--listen", r.addr, "--storage", "sqlite:" + filepath.Join(dir, "b.db")})
 	if code != exitFailed || !strings.Contains(stderr.String(), r.addr) {
 		t.Errorf("exit code %d, stderr:\n%s", code, stderr.String())
+	}
+	if found, err := filepath.Glob(filepath.Join(dir, "b.db*")); err != nil || len(found) > 0 {
+		t.Errorf("left %v, %v", found, err)
+	}
+}
+
+// TestServeTwice: of address and database the second server names the one that
+// matters: it would only lose its way with another address.
+func TestServeTwice(t *testing.T) {
+	t.Parallel()
+	url := "sqlite:" + filepath.Join(t.TempDir(), "data.db")
+	r := serve(t, "--storage", url)
+	code, _, stderr := run(t.Context(), "serve", "--listen", r.addr, "--storage", url)
+	if code != exitBusy || !strings.Contains(stderr, fmt.Sprintf("database is in use by process %d on ", os.Getpid())) {
+		t.Errorf("exit code %d, stderr:\n%s", code, stderr)
+	}
+}
+
+// TestServeTellsOfNewDatabase: a mistyped name shows in the log, once.
+func TestServeTellsOfNewDatabase(t *testing.T) {
+	t.Parallel()
+	url := "sqlite:" + filepath.Join(t.TempDir(), "data.db")
+	for _, want := range []int{1, 0} {
+		r := serve(t, "--storage", url)
+		if code := r.stop(); code != exitOK {
+			t.Fatalf("exit code %d; logs:\n%s", code, r.logs())
+		}
+		if n := strings.Count(r.logs(), `"level":"INFO","msg":"new database","path":"`); n != want {
+			t.Errorf("told %d times, want %d:\n%s", n, want, r.logs())
+		}
 	}
 }
 
@@ -250,8 +281,10 @@ func TestServeOutlivesItsLogReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	var line struct{ Addr string }
-	if err := json.NewDecoder(stderr).Decode(&line); err != nil {
-		t.Fatal(err)
+	for log := json.NewDecoder(stderr); line.Addr == ""; {
+		if err := log.Decode(&line); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := stderr.Close(); err != nil {
 		t.Fatal(err)

@@ -27,6 +27,8 @@ func sqlitePath(url string) (string, error) {
 		switch {
 		case url == "":
 			return "", errors.New("names no database; sqlite:FILE does")
+		case scheme == "file" || scheme == "s3":
+			return "", errors.New("backups go to --store; a database is sqlite:FILE")
 		case url == sqlite.Memory || !found:
 			return "", fmt.Errorf("must begin with the engine, as in %q", "sqlite:"+url)
 		}
@@ -85,7 +87,7 @@ func openError(path string, err error) error {
 	switch {
 	case errors.As(err, &locked):
 		e.Code = exitBusy
-		return e.hint("stop that server, or serve another file with --storage sqlite:FILE")
+		return e.hint("stop that server, or wait for that command; or serve another file with --storage sqlite:FILE")
 	case errors.Is(err, sqlite.ErrNewer):
 		return e.hint("use the version of extenddb that wrote the file, or a newer one")
 	case errors.Is(err, sqlite.ErrForeign):

@@ -22,6 +22,9 @@ import (
 
 // storeDir returns the directory of a store URL, absolute.
 func storeDir(text string) (string, error) {
+	if strings.HasPrefix(text, "sqlite:") {
+		return "", errors.New("a database goes to --storage; a store is file:///DIRECTORY")
+	}
 	l, err := backupstore.ParseURL(text)
 	if err != nil {
 		return "", err

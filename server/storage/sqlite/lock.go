@@ -58,6 +58,23 @@ func takeLock(db, socket string, since time.Time) (*flock.Flock, error) {
 	return l, nil
 }
 
+// InUse returns an error that is a *storage.Locked while another process holds
+// the database of that path; nil when none is known to. It makes nothing.
+func InUse(path string) error {
+	real, err := resolve(path)
+	if err != nil || checkLock(real) != nil {
+		return nil // to open it tells better
+	}
+	l := flock.New(real+lockSuffix, flock.SetFlag(os.O_RDWR))
+	switch ok, err := l.TryLock(); {
+	case err != nil: // there is no such file, perhaps
+		return nil
+	case ok:
+		return l.Close()
+	}
+	return fmt.Errorf("open %s: %w", path, &storage.Locked{Path: l.Path(), Holder: holder(l.Path())})
+}
+
 func holder(path string) string {
 	b, err := os.ReadFile(path)
 	line, _, _ := strings.Cut(string(b), "\n")
