@@ -4,8 +4,11 @@ package fs
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -79,3 +82,42 @@ func TestReadOnlyFileSystem(t *testing.T) {
 		t.Errorf("the reason is not told: %v; %v", put, remove)
 	}
 }
+
+// TestPutNoticesLostRoot: what is put into a directory that was moved away, or
+// unmounted, is not where it will be looked for.
+func TestPutNoticesLostRoot(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("a directory in use cannot be moved here")
+	}
+	for _, next := range []string{"nothing", "another store"} {
+		t.Run(next, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "root")
+			if err := Init(dir); err != nil {
+				t.Fatal(err)
+			}
+			s := openAt(t, dir, nil)
+			s.mustPut(t, "a/1", "x")
+			body := readerFunc(func([]byte) (int, error) { // while it is being put
+				err := os.Rename(dir, dir+".away")
+				if err == nil && next != "nothing" {
+					err = Init(dir)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				return 0, io.EOF
+			})
+			_, err := s.Put(t.Context(), "a/2", body, backupstore.PutOptions{})
+			unusable(t, err, "backup root "+dir+" is not usable: ")
+			if got := tree(t, dir+".away"); !slices.Equal(got, []string{"a/", "a/1"}) {
+				t.Errorf("left: %q", got)
+			}
+		})
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }

@@ -139,6 +139,9 @@ func (p *put) abort() {
 
 // commit gives the temporary file its name, under the lock.
 func (p *put) commit(ctx context.Context) (res backupstore.PutResult, err error) {
+	if err := p.s.inPlace(); err != nil {
+		return res, err
+	}
 	release, err := p.s.lock.take(ctx)
 	if err != nil {
 		return res, p.fail("lock the store for", err)

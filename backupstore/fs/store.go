@@ -168,6 +168,19 @@ func (s *Store) Validate(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := s.inPlace(); err != nil {
+		return err
+	}
+	err := s.probe()
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return fmt.Errorf("%w: backup root %s is not writable", backupstore.ErrPermission, s.name)
+	}
+	return failure("write a probe to backup root "+s.name, err)
+}
+
+// inPlace returns an ErrUnusable when the directory that was opened is no longer
+// found under its name: what is written to it then, nobody finds.
+func (s *Store) inPlace() error {
 	here, err := s.root.r.Stat(".")
 	if err != nil {
 		return &backupstore.UnusableError{Text: "backup root " + s.name + " is not usable", Err: cause(err)}
@@ -180,11 +193,7 @@ func (s *Store) Validate(ctx context.Context) error {
 	case !os.SameFile(here, there):
 		return &backupstore.UnusableError{Text: "backup root " + s.name + " is not usable", Err: errors.New("another directory has taken its place")}
 	}
-	err = s.probe()
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-		return fmt.Errorf("%w: backup root %s is not writable", backupstore.ErrPermission, s.name)
-	}
-	return failure("write a probe to backup root "+s.name, err)
+	return nil
 }
 
 func (s *Store) probe() (err error) {
