@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // syntaxMessage fails unless err is a *SyntaxError and returns its text.
@@ -103,6 +104,27 @@ func TestPeekAndOpen(t *testing.T) {
 	}
 	if err := NewScanner([]byte(" {")).Open(TokenObject); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestBytesOfEveryByte wherever it stands: texts are read eight bytes at a time.
+func TestBytesOfEveryByte(t *testing.T) {
+	t.Parallel()
+	for c := range 256 {
+		for at := range 20 {
+			text := []byte(`"abcdefghijklmnopqrst"`)
+			text[1+at] = byte(c)
+			var want string
+			valid := utf8.Valid(text) && json.Unmarshal(text, &want) == nil
+			s := NewScanner(text)
+			got, err := s.Bytes()
+			if err == nil {
+				err = s.End()
+			}
+			if (err == nil) != valid || valid && string(got) != want {
+				t.Errorf("%q: %q, %v", text, got, err)
+			}
+		}
 	}
 }
 

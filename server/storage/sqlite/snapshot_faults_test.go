@@ -29,6 +29,8 @@ func TestSnapshotOfDamage(t *testing.T) {
 		{"index of nobody", "INSERT INTO indexes (t, name) SELECT t, x'41' FROM indexes", true},
 		{"item", "UPDATE r SET item = x'00' WHERE id = 30", false},
 		{"item cut", "UPDATE r SET item = substr(item, 1, length(item) - 1) WHERE id = 30", false},
+		{"attribute beside the keys", `UPDATE r SET item = CAST(replace(CAST(item AS TEXT), '"pad":{', '"pad":}') AS BLOB) WHERE id = 30`, false},
+		{"key of another type", `UPDATE r SET item = CAST(replace(CAST(item AS TEXT), '"pk":{"S"', '"pk":{"B"') AS BLOB) WHERE id = 30`, false},
 		{"another's item", "UPDATE r SET item = (SELECT item FROM r WHERE id = 4) WHERE id = 30", false},
 		{"no key", "UPDATE r SET item = CAST('{}' AS BLOB) WHERE id = 30", false},
 		{"key", "UPDATE r SET pk = x'6100' WHERE id = 30", false},
