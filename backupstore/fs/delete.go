@@ -106,7 +106,7 @@ func (s *Store) delete(ctx context.Context, d *dir, e entry) (n int, err error) 
 // written to before olderThan. It returns how many.
 func (s *Store) Sweep(ctx context.Context, olderThan time.Time) (n int, err error) {
 	n, err = s.sweep(ctx, s.root, olderThan)
-	return n, failure("sweep the backup store", err)
+	return n, failure("sweep the store", err)
 }
 
 func (s *Store) sweep(ctx context.Context, d *dir, olderThan time.Time) (n int, err error) {

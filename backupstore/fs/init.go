@@ -21,7 +21,7 @@ func Init(path string) (err error) {
 	if path == "" {
 		return &backupstore.UnusableError{Text: "no backup root is given"}
 	}
-	op := "create backup root " + path
+	op := "create store " + path
 	if path, err = filepath.Abs(path); err != nil {
 		return failure(op, err)
 	}

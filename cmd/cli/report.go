@@ -127,10 +127,7 @@ func textLine(e progress.Event) string {
 	switch e.State {
 	case progress.Waiting:
 		return head + "waiting for " + printable(e.WaitingFor)
-	case progress.Failed, progress.Cancelled:
-		if e.Error != "" {
-			return head + string(e.State) + ": " + printable(e.Error)
-		}
+	case progress.Failed, progress.Cancelled: // the command says why
 		return head + string(e.State)
 	case progress.Running, progress.Done:
 	}

@@ -36,7 +36,7 @@ func TestTextLine(t *testing.T) {
 			Total: new(int64(10)), Started: start, At: start.Add(10 * time.Second)}},
 		{"backup music: waiting for a slot", progress.Event{Kind: progress.Backup, State: progress.Waiting, Table: "music",
 			WaitingFor: "a slot"}},
-		{"backup mus\uFFFDic: failed: it\uFFFDbroke", progress.Event{Kind: progress.Backup, State: progress.Failed, Table: "mus\aic",
+		{"backup mus\uFFFDic: failed", progress.Event{Kind: progress.Backup, State: progress.Failed, Table: "mus\aic",
 			Error: "it\nbroke"}},
 		{"backup music: cancelled", progress.Event{Kind: progress.Backup, State: progress.Cancelled, Table: "music"}},
 	} {

@@ -37,9 +37,9 @@ func (a *App) serveCommand() *cobra.Command {
 			"Backups and restores of that file are done by it, over a socket beside the file.\n" +
 			"SIGINT or SIGTERM stops it cleanly: running requests may finish within --drain." +
 			exitStatus("0    stopped as asked", "1    failed", "2    wrong usage or configuration",
-				"10   the backup store does not exist",
+				"10   the store of the settings does not exist",
 				"11   the database is in use by another process",
-				"12   permission denied: the database, or the backup store",
+				"12   permission denied: the database, or the store",
 				"13   refused: the address is not loopback and there is no authentication",
 				"130  stopped by a second signal"),
 		Example: "  extenddb serve\n  extenddb serve --storage sqlite:///var/lib/extenddb/data.db --listen 127.0.0.1:8001",

@@ -88,7 +88,7 @@ func storeURL(v values) (string, error) {
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return "", fmt.Errorf("find the backup store: %w", err)
+		return "", fmt.Errorf("find the store: %w", err)
 	}
 	return fileURL(dir), nil
 }

@@ -162,7 +162,7 @@ func (c *creation) put(ctx context.Context, object string, data []byte, ifAbsent
 	_, err := c.e.Store.Put(ctx, c.ref.Key(object), bytes.NewReader(data),
 		backupstore.PutOptions{IfAbsent: ifAbsent, Size: int64(len(data))})
 	if err != nil {
-		return fmt.Errorf("write %s: %w", c.ref.Key(object), err)
+		return about("write", c.ref.Key(object), err)
 	}
 	return nil
 }

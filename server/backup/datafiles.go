@@ -113,7 +113,7 @@ func (w *dataWriter) open() error {
 		defer func() { <-w.slots }()
 		var err error
 		if f.put, err = w.c.e.Store.Put(w.ctx, w.c.ref.Key(f.key), body, backupstore.PutOptions{}); err != nil {
-			err = fmt.Errorf("write %s: %w", w.c.ref.Key(f.key), err)
+			err = about("write", w.c.ref.Key(f.key), err)
 			w.cancel(err) // only the first one counts
 		}
 		_ = body.CloseWithError(err) // writing must not wait for a reader that is gone

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/extenddb/extenddb/backupstore"
 	"github.com/extenddb/extenddb/backupstore/fs"
 	"github.com/extenddb/extenddb/format"
 	"github.com/extenddb/extenddb/server/storage/storagetest"
@@ -151,11 +152,15 @@ func TestGoldenBackups(t *testing.T) {
 	wantError(t, err, Refused, "has 1 vector index(es)")
 }
 
-// A store that is not there, and one that may not be written.
+// A store that is not there, and one that may not be entered.
 func TestStoreUnusable(t *testing.T) {
 	t.Parallel()
 	_, err := fs.Open(fs.Options{Root: filepath.Join(t.TempDir(), "none")})
-	if e := classify(t.Context(), err); e.Code != NotFound || !strings.Contains(e.Hint, "store init") {
+	if e := classify(t.Context(), err); e.Code != NotFound || !strings.Contains(e.Hint, "mounted") {
+		t.Errorf("%+v", e)
+	}
+	closed := &backupstore.UnusableError{Text: "backup root /x is not usable", Err: syscall.EACCES}
+	if e := classify(t.Context(), closed); e.Code != Denied || e.Hint == "" {
 		t.Errorf("%+v", e)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/md5" //nolint:gosec // what DynamoDB exports carry; no protection
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 
@@ -148,7 +147,7 @@ func (r *reading[T]) file(ctx context.Context, i int) error {
 		c.end = &fileEnd{err: errMissing}
 		return r.send(ctx, c)
 	case err != nil:
-		return fmt.Errorf("read %s: %w", r.ref.Key(f.Key), err)
+		return about("read", r.ref.Key(f.Key), err)
 	}
 	defer body.Close()                                      //nolint:errcheck // was only read
 	src, sum := &source{r: body, count: r.count}, md5.New() //nolint:gosec // see the import
@@ -173,7 +172,7 @@ func (r *reading[T]) file(ctx context.Context, i int) error {
 		c.ends = append(c.ends, len(c.buf))
 	}
 	if src.err != nil {
-		return fmt.Errorf("read %s: %w", r.ref.Key(f.Key), src.err)
+		return about("read", r.ref.Key(f.Key), src.err)
 	}
 	end.plain = fr.Plain()
 	sum.Sum(end.md5[:0])

@@ -121,13 +121,13 @@ var errTooLarge = errors.New("object is too large")
 func readObject(ctx context.Context, e Env, key string) ([]byte, error) {
 	r, err := e.Store.Get(ctx, key)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", key, err)
+		return nil, about("read", key, err)
 	}
 	defer r.Close() //nolint:errcheck // was only read
 	data, err := io.ReadAll(io.LimitReader(r, e.Limits.MaxManifest+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read %s: %w", key, err)
+		return nil, about("read", key, err)
 	case int64(len(data)) > e.Limits.MaxManifest:
 		return nil, fmt.Errorf("read %s: %w", key, errTooLarge)
 	}

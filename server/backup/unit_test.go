@@ -247,3 +247,15 @@ func TestSource(t *testing.T) {
 type failing struct{}
 
 func (*failing) Read([]byte) (int, error) { return 0, errFault }
+
+// TestAbout: an object is named once, whoever names it.
+func TestAbout(t *testing.T) {
+	t.Parallel()
+	const key = "000000000000/t/1/_started"
+	for _, err := range []error{syscall.ENOSPC, &backupstore.IOError{Op: "write " + key, Err: syscall.ENOSPC}} {
+		got := about("write", key, err)
+		if want := "write " + key + ": " + syscall.ENOSPC.Error(); got.Error() != want || !errors.Is(got, syscall.ENOSPC) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -133,7 +133,7 @@ func (o *Operator) run(ctx context.Context, kind string, params json.RawMessage,
 func (o *Operator) open(ctx context.Context, url string) (backupstore.Store, func(), error) {
 	store, err := o.o.OpenStore(ctx, url)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open backup store: %w", err)
+		return nil, nil, fmt.Errorf("open the store: %w", err)
 	}
 	return store, func() {
 		if c, ok := store.(io.Closer); ok {

@@ -701,7 +701,7 @@ func TestRestoreRefusals(t *testing.T) {
 		{RestoreParams{Store: "mem:", Backup: "latest:films", As: "films"}, backup.Refused, `table "films" exists`},
 		{RestoreParams{Store: "mem:", Backup: "latest:films", As: "films", DryRun: true}, backup.Refused, `table "films" exists`},
 		{RestoreParams{Store: "mem:", Backup: "latest:films", As: "no name"}, backup.Invalid, "no name"},
-		{RestoreParams{Store: "file:///gone", Backup: "latest:films", As: "copy"}, backup.NotFound, "open backup store: no store at file:///gone"},
+		{RestoreParams{Store: "file:///gone", Backup: "latest:films", As: "copy"}, backup.NotFound, "open the store: no store at file:///gone"},
 	} {
 		r, err := d.run(t.Context(), KindRestore, c.p)
 		if wantFault(t, err, c.code, c.text); r != nil {
