@@ -32,7 +32,8 @@ func Delete(ctx context.Context, e Env, ref format.Ref) (objects int, err error)
 		return 0, errorf(Refused, "backup %s is protected", prefix).hint("remove its %s first, if that is what you want", format.ProtectName)
 	case !b.complete && e.Clock.Now().Sub(b.newest) < grace:
 		return 0, errorf(Busy, "%s has no manifest: a backup may be being written there", prefix).
-			hint("what a failed backup left can be deleted when it is a day old")
+			hint("what a failed backup left can be deleted when it is a day old; before, and only when no backup runs anywhere, "+
+				"remove %s from the store by hand", prefix)
 	}
 	if b.complete {
 		n, err := e.Store.DeletePrefix(ctx, ref.Key(format.ManifestName))
