@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,7 +35,7 @@ func (a *App) backupCommand() *cobra.Command {
 
 // namedBackups is how the help of a command explains the argument BACKUP.
 const namedBackups = "BACKUP is an ARN, ACCOUNT/TABLE/ID, TABLE/ID, an ID, a name that only one backup\n" +
-	"has, or latest:TABLE."
+	"has, or latest:TABLE, the newest whose manifest can be used."
 
 func (a *App) backupCreateCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -113,7 +114,7 @@ func (a *App) backupCreate(cmd *cobra.Command, args []string) error {
 	return did(a, v, raw, err, func(r jobs.BackupResult) string {
 		var text strings.Builder
 		for _, b := range r.Backups {
-			fmt.Fprintf(&text, "backed up %s: %s, %s in %s: %s\n", printable(b.Table), plural(b.Items, "item", "items"),
+			fmt.Fprintf(&text, "backed up %s: %s, %s compressed in %s: %s\n", printable(b.Table), plural(b.Items, "item", "items"),
 				iec(b.Size), plural(int64(b.Files), "file", "files"), b.ARN)
 		}
 		for _, f := range r.Failed {
@@ -158,16 +159,30 @@ func (a *App) withStore(cmd *cobra.Command, f func(backup.Env, values) error) (e
 }
 
 // resolveAll finds the backups that arguments name, before anything is done
-// with the first.
-func resolveAll(ctx context.Context, e backup.Env, args []string) ([]format.Ref, error) {
-	refs := make([]format.Ref, len(args))
-	for i, arg := range args {
-		var err error
-		if refs[i], err = backup.Resolve(ctx, e, arg); err != nil {
-			return nil, err
+// with the first, and those that latest:TABLE had to pass over.
+func resolveAll(ctx context.Context, e backup.Env, args []string) (refs []format.Ref, passed []backup.Finding, err error) {
+	for _, arg := range args {
+		n, err := backup.Find(ctx, e, arg)
+		if err != nil {
+			return nil, nil, err
+		}
+		refs = append(refs, n.Ref)
+		for _, p := range n.Passed {
+			if !slices.Contains(passed, p) {
+				passed = append(passed, p)
+			}
 		}
 	}
-	return refs, nil
+	return refs, passed, nil
+}
+
+// notNewest says that latest:TABLE had to pass over backups; "" when it had not.
+func notNewest(passed []backup.Finding) string {
+	if len(passed) == 0 {
+		return ""
+	}
+	last := passed[len(passed)-1]
+	return fmt.Sprintf("this is not the newest backup: %s cannot be used: %s", last.Object, last.Message)
 }
 
 // did prints the JSON result of a command that changed something, read as a T;

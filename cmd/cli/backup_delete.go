@@ -61,7 +61,11 @@ func (a *App) backupDelete(ctx context.Context, e backup.Env, v values, args []s
 		return err
 	}
 	if !yes {
-		if err := a.confirm(ctx, deleteQuestion(refs)); err != nil {
+		question, err := deleteQuestion(ctx, e, refs)
+		if err != nil {
+			return err
+		}
+		if err := a.confirm(ctx, question); err != nil {
 			return err
 		}
 	}
@@ -137,13 +141,39 @@ func anything(ctx context.Context, e backup.Env, ref format.Ref) error {
 		hint("see what there is: extenddb backup list")
 }
 
-func deleteQuestion(refs []format.Ref) string {
+// deleteQuestion tells what would be deleted, and of which tables nothing would
+// be left.
+func deleteQuestion(ctx context.Context, e backup.Env, refs []format.Ref) (string, error) {
 	var text strings.Builder
+	var last []string
 	for _, ref := range refs {
-		fmt.Fprintln(&text, ref.Prefix())
+		list, problems, err := backup.List(ctx, e, backup.Filter{Account: ref.Account, Table: ref.Table})
+		if err != nil {
+			return "", err
+		}
+		what := "an unfinished backup"
+		if slices.ContainsFunc(problems, func(p backup.Finding) bool { return p.Object == ref.Key(format.ManifestName) }) {
+			what = "a backup whose manifest cannot be used"
+		}
+		left := 0
+		for _, b := range list {
+			switch of := (format.Ref{Account: b.Account, Table: b.Table, ID: b.ID}); {
+			case of == ref:
+				what = fmt.Sprintf("table %s at %s, %s", b.Table, instant(b.Created), plural(b.Items, "item", "items"))
+			case !slices.Contains(refs, of):
+				left++
+			}
+		}
+		fmt.Fprintf(&text, "%s: %s\n", ref.Prefix(), what)
+		if name := ref.Account + "/" + ref.Table; left == 0 && len(list) > 0 && !slices.Contains(last, name) {
+			last = append(last, name)
+		}
+	}
+	for _, name := range last {
+		fmt.Fprintf(&text, "no other backup of table %s is in the store\n", name)
 	}
 	fmt.Fprintf(&text, "delete %s for good?", plural(int64(len(refs)), "backup", "backups"))
-	return text.String()
+	return text.String(), nil
 }
 
 // confirm returns an error unless somebody at a terminal says yes.

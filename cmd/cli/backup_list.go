@@ -4,7 +4,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,7 +17,7 @@ func (a *App) backupListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the complete backups of a store",
-		Long: "list reads the manifests in the store, oldest backup first. One that is not valid\n" +
+		Long: "list reads the manifests in the store, oldest backup first. One that is damaged\n" +
 			"is no backup: it is reported on stderr, with exit code 3." + exits(0, 1, 2, 3, 10, 12, 130),
 		Example: "  extenddb backup list --store file:///srv/backups\n  extenddb backup list --table music --output json",
 		Args:    noArgs,
@@ -50,14 +52,30 @@ func (a *App) problems(list []backup.Finding) error {
 	if len(list) == 0 {
 		return nil
 	}
-	if a.output == "text" {
-		for _, p := range list {
-			fmt.Fprintf(a.Stderr, "not valid: %s: %s\n", printable(p.Object), printable(p.Message))
+	newer := int64(0)
+	for _, p := range list {
+		word := "damaged"
+		if p.Newer {
+			word = "of a newer format"
+			newer++
+		}
+		if a.output == "text" {
+			fmt.Fprintf(a.Stderr, "%s: %s: %s\n", word, printable(p.Object), printable(p.Message))
 		}
 	}
-	err := fmt.Errorf("%s not valid", plural(int64(len(list)), "backup is", "backups are"))
+	damaged := int64(len(list)) - newer
+	var what, hints []string
+	if damaged > 0 {
+		what = append(what, plural(damaged, "backup is", "backups are")+" damaged")
+		hints = append(hints, "restore the objects from a copy of the store, or remove them there")
+	}
+	if newer > 0 {
+		what = append(what, plural(newer, "backup is", "backups are")+" of a newer format")
+		hints = append(hints, "use a newer version of this program")
+	}
+	err := errors.New(strings.Join(what, ", "))
 	if len(list) == 1 || a.output == "json" {
 		err = fmt.Errorf("%w: %s: %s", err, list[0].Object, list[0].Message)
 	}
-	return (&Error{Code: exitIncomplete, Err: err}).hint("restore the objects from a copy of the store, or remove them there")
+	return (&Error{Code: exitIncomplete, Err: err}).hint("%s", strings.Join(hints, "; for those of a newer format "))
 }

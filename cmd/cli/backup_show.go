@@ -34,10 +34,14 @@ func (a *App) backupShowCommand() *cobra.Command {
 }
 
 func (a *App) backupShow(ctx context.Context, e backup.Env, name string) error {
-	ref, err := backup.Resolve(ctx, e, name)
+	n, err := backup.Find(ctx, e, name)
 	if err != nil {
 		return err
 	}
+	if text := notNewest(n.Passed); text != "" {
+		a.warn(text, false)
+	}
+	ref := n.Ref
 	summary, m, err := backup.Show(ctx, e, ref)
 	if err != nil {
 		return err
@@ -73,7 +77,7 @@ func describeBackup(b *backup.Summary, m *format.Manifest) string {
 		{"name", b.Name},
 		{"created", instant(b.Created)},
 		{"items", count(b.Items)},
-		{"size", fmt.Sprintf("%s in %s; the table had %s", iec(b.Size), plural(int64(b.Files), "file", "files"), iec(b.TableSize))},
+		{"size", fmt.Sprintf("%s compressed in %s; the table had %s", iec(b.Size), plural(int64(b.Files), "file", "files"), iec(b.TableSize))},
 		{"protected", yesNo(b.Protected)},
 		{"snapshot", strings.TrimSpace(m.Snapshot.Kind + " " + m.Snapshot.Marker)},
 		{"written by", fmt.Sprintf("extenddb %s on %s, format version %d", m.SourceVersion, m.SourceBackend, m.FormatVersion)},

@@ -73,18 +73,19 @@ func (a *App) backupVerify(ctx context.Context, e backup.Env, v values, args []s
 	if len(args) == 0 && len(refs)+len(problems) == 0 { // or nobody would notice that none is ever made
 		a.warn("no backup in the store", false)
 	}
+	problem := a.problems(problems)
 	if findings > 0 {
 		return (&Error{Code: exitIncomplete, Err: errors.New(plural(findings, "finding", "findings"))}).
 			hint("such a backup may not restore: make a new one, or bring the objects back from a copy of the store")
 	}
-	return a.problems(problems)
+	return problem
 }
 
-// toVerify lists what to verify: the arguments, or without any all there is.
+// toVerify lists what to verify: the arguments, or without any all there is;
+// and what looks like a backup of that and is not.
 func toVerify(ctx context.Context, e backup.Env, args []string) ([]format.Ref, []backup.Finding, error) {
 	if len(args) > 0 {
-		refs, err := resolveAll(ctx, e, args)
-		return refs, nil, err
+		return resolveAll(ctx, e, args)
 	}
 	list, problems, err := backup.List(ctx, e, backup.Filter{})
 	refs := make([]format.Ref, len(list))
@@ -106,7 +107,7 @@ func writeReport(text *strings.Builder, r *backup.Report, quiet bool) {
 		}
 		return
 	}
-	fmt.Fprintf(text, "BAD %s: %s\n", printable(name), plural(int64(len(r.Findings))+r.Omitted, "finding", "findings"))
+	fmt.Fprintf(text, "damaged %s: %s\n", printable(name), plural(int64(len(r.Findings))+r.Omitted, "finding", "findings"))
 	for _, f := range r.Findings {
 		fmt.Fprintf(text, "  %s: %s\n", printable(f.Object), printable(f.Message))
 	}

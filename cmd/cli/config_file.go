@@ -32,7 +32,7 @@ func readConfig(path string, explicit bool, settings []setting) (map[string]stri
 		var at *toml.DecodeError
 		if errors.As(err, &at) {
 			line, column := at.Position()
-			return nil, usagef("configuration file %s:%d:%d: %w", path, line, column, err).hint(tomlHint)
+			return nil, usagef("configuration file %s:%d:%d: %w", path, line, column, err).hint("%s", hintForLine(data, line))
 		}
 		return nil, usagef("configuration file %s: %w", path, err).hint(tomlHint)
 	}
@@ -51,6 +51,20 @@ func readConfig(path string, explicit bool, settings []setting) (map[string]stri
 		}
 	}
 	return flat, nil
+}
+
+// hintForLine tells what to do about a line that is no TOML.
+func hintForLine(data []byte, line int) string {
+	all := strings.Split(string(data), "\n")
+	if line > len(all) {
+		return tomlHint
+	}
+	key, text, ok := strings.Cut(all[line-1], "=")
+	text = strings.TrimSpace(text)
+	if !ok || text == "" || strings.ContainsAny(text, `"'`) {
+		return tomlHint
+	}
+	return fmt.Sprintf("put the value in quotes: %s = %q", strings.TrimSpace(key), text)
 }
 
 const tomlHint = "the file is TOML: [section] and key = \"value\"; \"extenddb config init --config FILE\" writes an example"

@@ -22,7 +22,7 @@ type reporter struct {
 	w     io.Writer
 	clock clock.Clock
 	every time.Duration
-	line  func(progress.Event) string
+	line  func(e progress.Event, working time.Duration) string // without what it waited
 	// phases: another phase is told at once too. People need not know.
 	phases bool
 	silent bool // tells only when somebody asks
@@ -40,6 +40,7 @@ type told struct {
 	said  progress.Event
 	tenth int
 	at    time.Time
+	begun time.Time // to work: when it last ended to wait
 }
 
 // start begins to give signs of life; asks may be nil. close ends that.
@@ -53,6 +54,9 @@ func (r *reporter) sink(e progress.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := r.of(e.Job)
+	if e.State == progress.Waiting || t.begun.IsZero() || t.last.State == progress.Waiting {
+		t.begun = e.At
+	}
 	t.last = e
 	tenth := -1
 	if p, ok := e.Percent(); ok {
@@ -80,7 +84,7 @@ func (r *reporter) of(id string) *told {
 
 func (r *reporter) tell(t *told) {
 	t.said, t.at = t.last, r.clock.Now()
-	fmt.Fprintf(r.w, "%s\n", r.line(t.last))
+	fmt.Fprintf(r.w, "%s\n", r.line(t.last, t.last.At.Sub(t.begun)))
 }
 
 // watch tells what the jobs themselves do not: that they are alive.
@@ -121,8 +125,8 @@ func (r *reporter) close() {
 }
 
 // textLine is an event for people: "backup music: data 40%, 1,234 items, 12.3
-// MiB, 1m05s, 20s left".
-func textLine(e progress.Event) string {
+// MiB, 1m05s, 20s left". What is left is guessed from the time it worked.
+func textLine(e progress.Event, working time.Duration) string {
 	head := fmt.Sprintf("%s %s: ", e.Kind, printable(e.Table))
 	switch e.State {
 	case progress.Waiting:
@@ -149,9 +153,8 @@ func textLine(e progress.Event) string {
 	if e.Bytes > 0 {
 		parts = append(parts, iec(e.Bytes))
 	}
-	took := e.At.Sub(e.Started)
-	parts = append(parts, short(took))
-	if left := remaining(percent, took); known && left >= time.Second && e.State != progress.Done {
+	parts = append(parts, short(e.At.Sub(e.Started)))
+	if left := remaining(percent, working); known && left >= time.Second && e.State != progress.Done {
 		parts = append(parts, short(left)+" left")
 	}
 	return head + strings.Join(parts, ", ")
@@ -166,7 +169,7 @@ func remaining(percent float64, took time.Duration) time.Duration {
 }
 
 // jsonLine is an event for programs.
-func jsonLine(e progress.Event) string {
+func jsonLine(e progress.Event, _ time.Duration) string {
 	line, err := json.Marshal(struct {
 		Type string `json:"message_type"`
 		progress.Event

@@ -40,7 +40,7 @@ func TestTextLine(t *testing.T) {
 			Error: "it\nbroke"}},
 		{"backup music: cancelled", progress.Event{Kind: progress.Backup, State: progress.Cancelled, Table: "music"}},
 	} {
-		if got := textLine(c.e); got != c.want {
+		if got := textLine(c.e, c.e.At.Sub(c.e.Started)); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
@@ -49,13 +49,13 @@ func TestTextLine(t *testing.T) {
 func TestJSONLine(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 29, 10, 0, 0, 0, time.UTC)
-	got := jsonLine(progress.Event{Job: "j", Kind: progress.Backup, State: progress.Running, Table: "t", Started: at, At: at})
+	got := jsonLine(progress.Event{Job: "j", Kind: progress.Backup, State: progress.Running, Table: "t", Started: at, At: at}, 0)
 	want := `{"message_type":"progress","job":"j","kind":"backup","state":"running","table":"t","done":0,"total":null,"items":0,` +
 		`"bytes":0,"started":"2026-11-29T10:00:00Z","at":"2026-11-29T10:00:00Z"}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if !json.Valid([]byte(jsonLine(progress.Event{At: time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC)}))) {
+	if !json.Valid([]byte(jsonLine(progress.Event{At: time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC)}, 0))) {
 		t.Error("a time that JSON has no text for makes an invalid line")
 	}
 }
@@ -71,7 +71,7 @@ type rig struct {
 
 func newRig(phases bool) *rig {
 	g := &rig{clk: clock.NewFake(time.Unix(1, 0)), asks: make(chan os.Signal)}
-	g.reporter = &reporter{w: g, clock: g.clk, every: time.Minute, phases: phases, line: func(e progress.Event) string {
+	g.reporter = &reporter{w: g, clock: g.clk, every: time.Minute, phases: phases, line: func(e progress.Event, _ time.Duration) string {
 		return strings.TrimSpace(string(e.State)[:1] + e.Phase + " " + string(rune('0'+e.Done)))
 	}}
 	g.start(g.asks)
@@ -127,6 +127,26 @@ func TestReporterTellsChangesAndTenths(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestReporterForgetsWaiting: what is left is told from the time of the work.
+func TestReporterForgetsWaiting(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1_757_500_000, 0)
+	var out bytes.Buffer
+	r := &reporter{w: &out, clock: clock.NewFake(start), line: textLine}
+	for _, c := range []struct {
+		state progress.State
+		after time.Duration
+		done  int64
+	}{{progress.Waiting, 0, 0}, {progress.Running, 40 * time.Second, 0}, {progress.Running, 50 * time.Second, 10}} {
+		r.sink(progress.Event{Job: "1", Kind: progress.Backup, Table: "t", State: c.state, WaitingFor: "a slot", Phase: "data",
+			Done: c.done, Total: new(int64(20)), Started: start, At: start.Add(c.after)})
+	}
+	want := "backup t: waiting for a slot\nbackup t: data 0%, 40s\nbackup t: data 50%, 50s, 10s left\n"
+	if out.String() != want {
+		t.Errorf("told\n%swant\n%s", out.String(), want)
+	}
 }
 
 func TestReporterIsSilentUntilAsked(t *testing.T) {

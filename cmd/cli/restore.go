@@ -3,11 +3,11 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"github.com/extenddb/extenddb/format"
 	"github.com/extenddb/extenddb/server/backup"
 	"github.com/extenddb/extenddb/server/jobs"
 )
@@ -46,10 +46,10 @@ func (a *App) restore(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	// Before a database is made for it: is there such a backup?
-	var ref format.Ref
+	var n backup.Named
 	err = a.withStore(cmd, func(e backup.Env, _ values) (err error) {
-		if ref, err = backup.Resolve(cmd.Context(), e, args[0]); err == nil {
-			_, _, err = backup.Show(cmd.Context(), e, ref)
+		if n, err = backup.Find(cmd.Context(), e, args[0]); err == nil {
+			_, _, err = backup.Show(cmd.Context(), e, n.Ref)
 		}
 		return err
 	})
@@ -58,10 +58,14 @@ func (a *App) restore(cmd *cobra.Command, args []string) error {
 	}
 	dry, _ := cmd.Flags().GetBool("dry-run")
 	raw, err := a.work(cmd.Context(), v, job{kind: jobs.KindRestore, create: !dry, undone: "no table was made", params: jobs.RestoreParams{
-		Store: store, Backup: ref.Prefix(), As: as, DryRun: dry, Limits: limits(v),
+		Store: store, Backup: n.Ref.Prefix(), As: as, DryRun: dry, Limits: limits(v),
 	}})
 	if raw == nil {
 		return err
+	}
+	if text := notNewest(n.Passed); text != "" {
+		a.warn(text, false)
+		raw = passedOver(raw, n.Passed)
 	}
 	return did(a, v, raw, err, func(r backup.RestoreResult) string {
 		what := fmt.Sprintf("%s, %s, %s", plural(r.Items, "item", "items"), iec(r.Size), plural(int64(r.Indexes), "index", "indexes"))
@@ -70,4 +74,19 @@ func (a *App) restore(cmd *cobra.Command, args []string) error {
 		}
 		return fmt.Sprintf("restored %s as table %s: %s\n", printable(r.Backup), printable(r.Table), what)
 	})
+}
+
+// passedOver adds to the result of a restore what latest:TABLE passed over,
+// which only this command knows.
+func passedOver(raw json.RawMessage, passed []backup.Finding) json.RawMessage {
+	var r backup.RestoreResult
+	if json.Unmarshal(raw, &r) != nil {
+		return raw // did tells
+	}
+	r.PassedOver = passed
+	with, err := json.Marshal(r)
+	if err != nil { // only an instant beyond the year 9999
+		return raw
+	}
+	return with
 }

@@ -52,7 +52,7 @@ func backupSettings() []setting {
 			usage: "bytes of the longest line of a data file that is read"},
 		{key: "backup.max_data_file_uncompressed_bytes", def: "2GiB", check: checkBytes(1<<20, 1<<40),
 			usage: "bytes that a data file may expand to when it is read"},
-		{key: "backup.filesystem.path", def: "", check: optional(checkPath),
+		{key: "backup.filesystem.path", def: "", check: optional(checkDirectory),
 			usage: "directory of backups, for store = \"filesystem\"; it must exist"},
 	}
 }

@@ -58,6 +58,15 @@ func checkPath(dir string) error {
 	return nil
 }
 
+// checkDirectory is checkPath for what must not be a URL: it would be taken as
+// the name of a directory in the working directory.
+func checkDirectory(dir string) error {
+	if scheme, _, ok := strings.Cut(dir, ":"); ok && (strings.Contains(dir, "://") || scheme == backupstore.SchemeFile) {
+		return errors.New("must be a directory, not a URL, which store takes")
+	}
+	return checkPath(dir)
+}
+
 func checkStore(text string) error {
 	if text == storeFilesystem {
 		return nil

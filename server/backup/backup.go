@@ -110,12 +110,20 @@ type RestoreResult struct {
 	Size    int64  `json:"table_size_bytes"`
 	Indexes int    `json:"indexes"`
 	DryRun  bool   `json:"dry_run"`
+
+	Name     string  `json:"name"`      // of the backup
+	BackupID string  `json:"backup_id"` // of the backup
+	Seconds  float64 `json:"seconds"`   // that it took
+	// PassedOver are newer backups that cannot be used; whoever looked for the
+	// newest fills it in. Never nil.
+	PassedOver []Finding `json:"passed_over"`
 }
 
 // Finding is something wrong with a backup.
 type Finding struct {
 	Object  string `json:"object"` // key within the backup
 	Message string `json:"message"`
+	Newer   bool   `json:"-"` // a manifest of a format that a newer version writes: not damaged
 }
 
 // Report is the result of Verify.

@@ -57,6 +57,8 @@ func (e *Error) hint(format string, args ...any) *Error {
 	return e
 }
 
+const hintNewer = "use a newer version of this program"
+
 // classify makes an *Error of whatever ended an operation: the class and the
 // hint of its cause, the text as it is. A context that is over explains every
 // failure.
@@ -69,7 +71,7 @@ func classify(ctx context.Context, err error) *Error {
 	case errors.As(err, &known):
 		return &Error{Code: known.Code, Err: err, Hint: known.Hint}
 	case errors.As(err, &version):
-		return (&Error{Code: Refused, Err: err}).hint("use a newer version of this program")
+		return (&Error{Code: Refused, Err: err}).hint(hintNewer)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return (&Error{Code: Failed, Err: err}).hint("there is no space left: free some and run the command again")
 	}

@@ -69,7 +69,7 @@ func List(ctx context.Context, e Env, f Filter) (list []Summary, problems []Find
 		case r.err == nil:
 			list = append(list, *r.sum)
 		case invalidManifest(r.err):
-			problems = append(problems, Finding{all[i].ref.Key(format.ManifestName), r.err.Error()})
+			problems = append(problems, Finding{all[i].ref.Key(format.ManifestName), r.err.Error(), isNewer(r.err)})
 		case errors.Is(r.err, backupstore.ErrNotFound): // deleted meanwhile
 		default:
 			return nil, nil, classify(ctx, r.err)
@@ -204,6 +204,11 @@ func invalidManifest(err error) bool {
 	var version *format.VersionError
 	var sum *format.ChecksumError
 	return errors.Is(err, format.ErrManifest) || errors.As(err, &version) || errors.As(err, &sum)
+}
+
+func isNewer(err error) bool {
+	var version *format.VersionError
+	return errors.As(err, &version)
 }
 
 func summarize(ref format.Ref, m *format.Manifest, protected bool) *Summary {

@@ -13,12 +13,38 @@ import (
 // latest, before a table's name, stands for its newest backup.
 const latest = "latest:"
 
-// Resolve finds the one complete backup that the text names: an ARN, a path
-// account/table/id, table/id, an id, a backup name, or latest:TABLE. The
-// error is an *Error: NotFound, or Invalid when several fit, which it names.
+// Named is the backup that a text names.
+type Named struct {
+	Ref format.Ref
+	// Passed tells of the backups that are newer than the one that latest:TABLE
+	// names: their manifests cannot be used. Objects are keys within the store.
+	Passed []Finding
+}
+
+// Resolve is Find for who is content with a warning in the log about backups
+// that were passed over.
 func Resolve(ctx context.Context, e Env, text string) (format.Ref, error) {
 	e = e.withDefaults()
-	table, newest := strings.CutPrefix(text, latest)
+	n, err := Find(ctx, e, text)
+	for _, p := range n.Passed {
+		e.Log.WarnContext(ctx, "backup cannot be used", "object", p.Object, "err", p.Message)
+	}
+	return n.Ref, err
+}
+
+// Find finds the one complete backup that the text names: an ARN, a path
+// account/table/id, table/id, an id, a backup name, or latest:TABLE. The
+// error is an *Error: NotFound, or Invalid when several fit, which it names.
+func Find(ctx context.Context, e Env, text string) (n Named, err error) {
+	e = e.withDefaults()
+	if table, newest := strings.CutPrefix(text, latest); newest {
+		return resolveLatest(ctx, e, table)
+	}
+	n.Ref, err = resolve(ctx, e, text)
+	return n, err
+}
+
+func resolve(ctx context.Context, e Env, text string) (format.Ref, error) {
 	switch slashes := strings.Count(text, "/"); {
 	case strings.HasPrefix(text, "arn:"):
 		arn, err := format.ParseARN(text)
@@ -26,8 +52,6 @@ func Resolve(ctx context.Context, e Env, text string) (format.Ref, error) {
 			return format.Ref{}, &Error{Code: Invalid, Err: err}
 		}
 		return existing(ctx, e, text, arn.Ref().Prefix())
-	case newest:
-		return resolveLatest(ctx, e, table)
 	case slashes == 2:
 		return existing(ctx, e, text, text)
 	case slashes > 2 || text == "":
@@ -123,21 +147,21 @@ func only(text string, refs []format.Ref) (format.Ref, error) {
 		hint("name one of them in full")
 }
 
-// resolveLatest finds the newest backup of a table. One that cannot be read is
-// passed over, with a warning: nobody knows how old it is.
-func resolveLatest(ctx context.Context, e Env, table string) (format.Ref, error) {
+// resolveLatest finds the newest backup of a table whose manifest can be used,
+// and tells of those that are newer by their ids.
+func resolveLatest(ctx context.Context, e Env, table string) (n Named, err error) {
 	if err := checkName("table name", table); err != nil {
-		return format.Ref{}, err
+		return n, err
 	}
 	list, problems, err := List(ctx, e, Filter{Table: table})
-	if err != nil {
-		return format.Ref{}, err
-	}
-	for _, p := range problems {
-		e.Log.WarnContext(ctx, "backup cannot be used", "object", p.Object, "err", p.Message)
-	}
-	if len(list) == 0 {
-		return format.Ref{}, noBackup(latest + table)
+	switch {
+	case err != nil:
+		return n, err
+	case len(list) == 0 && len(problems) > 0:
+		p := problems[len(problems)-1]
+		return n, errorf(NotFound, "no backup %q in the store can be used: %s: %s", latest+table, p.Object, p.Message).hint("%s", p.hint())
+	case len(list) == 0:
+		return n, noBackup(latest + table)
 	}
 	newest := list[len(list)-1]
 	rivals := slices.DeleteFunc(list, func(s Summary) bool { return s.Account == newest.Account })
@@ -146,9 +170,24 @@ func resolveLatest(ctx context.Context, e Env, table string) (format.Ref, error)
 		for _, s := range rivals {
 			refs = append(refs, s.ref())
 		}
-		return only(latest+table, refs)
+		n.Ref, err = only(latest+table, refs)
+		return n, err
 	}
-	return newest.ref(), nil
+	for _, p := range problems {
+		if ref, _, ok := split(p.Object); ok && ref.ID > newest.ID { // which begins with the time
+			n.Passed = append(n.Passed, p)
+		}
+	}
+	n.Ref = newest.ref()
+	return n, nil
+}
+
+// hint tells what can be done about a manifest that cannot be used.
+func (f *Finding) hint() string {
+	if f.Newer {
+		return hintNewer
+	}
+	return "see what there is: extenddb backup list"
 }
 
 func (s *Summary) ref() format.Ref { return format.Ref{Account: s.Account, Table: s.Table, ID: s.ID} }

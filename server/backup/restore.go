@@ -49,6 +49,7 @@ func Restore(ctx context.Context, e Env, ref format.Ref, o RestoreOptions) (resu
 	return &RestoreResult{
 		Backup: r.m.BackupARN, Table: o.As, Items: r.m.Table.Items, Size: size,
 		Indexes: r.indexes(), DryRun: o.DryRun,
+		Name: r.m.BackupName, BackupID: ref.ID, Seconds: e.Clock.Now().Sub(started).Seconds(), PassedOver: []Finding{},
 	}, nil
 }
 

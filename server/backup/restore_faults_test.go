@@ -446,7 +446,7 @@ func TestRestoreUnsupported(t *testing.T) {
 		_, _, err = Show(t.Context(), r.env, ref)
 		wantError(t, err, Refused, text)
 		_, problems, err := List(t.Context(), r.env, Filter{})
-		if err != nil || len(problems) != 1 || problems[0] != (Finding{ref.Key(format.ManifestName), text}) {
+		if err != nil || len(problems) != 1 || problems[0] != (Finding{ref.Key(format.ManifestName), text, true}) {
 			t.Errorf("problems %+v, %v", problems, err)
 		}
 	})

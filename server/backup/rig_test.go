@@ -290,7 +290,7 @@ func (r *rig) verifies(ref format.Ref) *Report {
 		r.Fatalf("verify: %v", err)
 	}
 	if len(report.Findings) > 0 {
-		r.Fatalf("verify: %q", report.Findings)
+		r.Fatalf("verify: %+v", report.Findings)
 	}
 	return report
 }

@@ -88,7 +88,8 @@ func TestBackupAndRestore(t *testing.T) {
 					r.Fatal(err)
 				}
 				r.checkEvents(progress.Done, "verify", "load", "index")
-				want := &RestoreResult{Backup: s.ARN, Table: "copy", Items: s.Items, Size: size, Indexes: len(source.Indexes)}
+				want := &RestoreResult{Backup: s.ARN, Table: "copy", Items: s.Items, Size: size, Indexes: len(source.Indexes),
+					Name: s.Name, BackupID: s.ID, PassedOver: []Finding{}}
 				if !reflect.DeepEqual(res, want) {
 					r.Errorf("result %+v, want %+v", res, want)
 				}

@@ -41,7 +41,7 @@ func Verify(ctx context.Context, e Env, ref format.Ref) (report *Report, err err
 	case errors.As(err, &version):
 		return nil, classify(ctx, err)
 	case invalidManifest(err):
-		report.Findings = append(report.Findings, Finding{format.ManifestName, err.Error()})
+		report.Findings = append(report.Findings, Finding{Object: format.ManifestName, Message: err.Error()})
 		return report, nil
 	case err != nil:
 		return nil, classify(ctx, notFound(ref, err))
@@ -139,7 +139,7 @@ func (v *verifier) found(object, text string, args ...any) error {
 	case len(v.report.Findings) == maxFindings:
 		v.report.Omitted++
 	default:
-		v.report.Findings = append(v.report.Findings, Finding{object, text})
+		v.report.Findings = append(v.report.Findings, Finding{Object: object, Message: text})
 	}
 	return nil
 }

@@ -38,6 +38,7 @@ func (o *Operator) backup(ctx context.Context, p BackupParams, report progress.S
 		return nil, err
 	}
 	r := &BackupResult{Backups: []backup.Summary{}, Failed: []TableFailure{}}
+	started := o.o.Clock.Now()
 	var first error
 	for _, name := range names {
 		sum, err := o.backupTable(ctx, store, name, p, report)
@@ -55,6 +56,7 @@ func (o *Operator) backup(ctx context.Context, p BackupParams, report progress.S
 			break
 		}
 	}
+	r.Seconds = o.o.Clock.Now().Sub(started).Seconds()
 	if first != nil && len(names) == 1 {
 		return nil, first
 	}

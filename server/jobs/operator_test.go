@@ -301,11 +301,34 @@ func TestBackupAll(t *testing.T) {
 	}
 }
 
+// TestSeconds: results tell how long the work took.
+func TestSeconds(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, "films")
+	d.stub.OnSnapshot = func(ctx context.Context, account, table string) (storage.Snapshot, error) {
+		d.clock.Advance(1500 * time.Millisecond)
+		return d.stub.Engine.Snapshot(ctx, account, table)
+	}
+	d.stub.OnLoad = func(ctx context.Context, account string, def ddb.TableDefinition, at time.Time) (storage.Loading, error) {
+		d.clock.Advance(2 * time.Second)
+		return d.stub.Engine.Load(ctx, account, def, at)
+	}
+	r := d.mustBackup("films")
+	res, err := d.run(t.Context(), KindRestore, RestoreParams{Store: "mem:", Backup: "latest:films", As: "copy"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, got := r.Backups[0], res.(*backup.RestoreResult)
+	if r.Seconds != 1.5 || got.Seconds != 2 || got.Name != b.Name || got.BackupID != b.ID || got.PassedOver == nil {
+		t.Errorf("%v s for the backup, and %+v", r.Seconds, got)
+	}
+}
+
 func TestBackupAllOfNothing(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, "old")
 	d.drop("old")
-	if text, err := json.Marshal(d.mustBackup()); string(text) != `{"backups":[],"failed":[]}` || err != nil {
+	if text, err := json.Marshal(d.mustBackup()); string(text) != `{"backups":[],"failed":[],"seconds":0}` || err != nil {
 		t.Errorf("got %s, %v", text, err)
 	}
 }

@@ -42,6 +42,7 @@ type RestoreParams struct {
 type BackupResult struct {
 	Backups []backup.Summary `json:"backups"` // never nil
 	Failed  []TableFailure   `json:"failed"`  // never nil
+	Seconds float64          `json:"seconds"` // that all of it took, with the waiting
 }
 
 // TableFailure is a table that was not backed up.
