@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/extenddb/extenddb/format/ddb"
 )
@@ -168,7 +169,26 @@ func (t *SourceTable) checkSettings() error {
 			return err
 		}
 	}
+	if err := t.OnDemand.check(); err != nil {
+		return within("on_demand_throughput", err)
+	}
 	return within("provisioned_throughput", t.Throughput.check())
+}
+
+// check lets -1 pass: it is how DynamoDB says that there is no maximum.
+func (o *OnDemand) check() error {
+	if o == nil {
+		return nil
+	}
+	for _, c := range []struct {
+		name string
+		n    *int64
+	}{{"MaxReadRequestUnits", o.MaxReadRequestUnits}, {"MaxWriteRequestUnits", o.MaxWriteRequestUnits}} {
+		if c.n != nil && *c.n < -1 {
+			return notNegative(count{c.name, *c.n})
+		}
+	}
+	return nil
 }
 
 func (t *Throughput) check() error {
@@ -213,6 +233,9 @@ func (t *SourceTable) checkKeys() error {
 // global index may have.
 const maxIndexKeys = 4
 
+// maxKeyName is how many characters the name of a key attribute may have.
+const maxKeyName = 255
+
 // checkSchema refuses a key that has not 1 to most HASH attributes, and after
 // them up to most RANGE attributes, all of them defined.
 func checkSchema(key []ddb.KeySchemaElement, defined []string, most int) error {
@@ -235,6 +258,14 @@ func checkSchema(key []ddb.KeySchemaElement, defined []string, most int) error {
 	}
 	if hashes < 1 || hashes > most || ranges > most {
 		return fmt.Errorf("%d HASH and %d RANGE attributes make no key", hashes, ranges)
+	}
+	for i, k := range key {
+		if n := utf8.RuneCountInString(k.AttributeName); n < 1 || n > maxKeyName {
+			return fmt.Errorf("attribute name %q has not 1 to %d characters", cut(k.AttributeName), maxKeyName)
+		}
+		if slices.ContainsFunc(key[:i], func(o ddb.KeySchemaElement) bool { return o.AttributeName == k.AttributeName }) {
+			return fmt.Errorf("attribute %q is in it twice", k.AttributeName)
+		}
 	}
 	return nil
 }

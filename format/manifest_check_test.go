@@ -44,6 +44,8 @@ func TestCrossChecks(t *testing.T) {
 		{`source_table: billing_mode "FREE" is none of PROVISIONED, PAY_PER_REQUEST`, func(m *Manifest) { m.Table.BillingMode = "FREE" }},
 		{`source_table: table_class "" is none of STANDARD, STANDARD_INFREQUENT_ACCESS`, func(m *Manifest) { m.Table.TableClass = new("") }},
 		{`source_table: sse_specification.SSEType "ROT13" is none of AES256, KMS`, func(m *Manifest) { m.Table.SSE.SSEType = "ROT13" }},
+		{`source_table.on_demand_throughput: MaxReadRequestUnits -2 is negative`, func(m *Manifest) { m.Table.OnDemand.MaxReadRequestUnits = new(int64(-2)) }},
+		{`source_table.on_demand_throughput: MaxWriteRequestUnits -9 is negative`, func(m *Manifest) { m.Table.OnDemand.MaxWriteRequestUnits = new(int64(-9)) }},
 		{`source_table.provisioned_throughput: ReadCapacityUnits -1 is negative`, func(m *Manifest) { m.Table.Throughput.ReadCapacityUnits = -1 }},
 		{`source_table.provisioned_throughput: WriteCapacityUnits -1 is negative`, func(m *Manifest) { m.Table.Throughput.WriteCapacityUnits = -1 }},
 
@@ -54,6 +56,14 @@ func TestCrossChecks(t *testing.T) {
 		{`source_table.key_schema: 2 HASH and 0 RANGE attributes` + noKey, func(m *Manifest) { m.Table.KeySchema[1].KeyType = ddb.Hash }},
 		{`source_table.key_schema: 0 HASH and 1 RANGE attributes` + noKey, func(m *Manifest) { m.Table.KeySchema = attr("pk", ddb.Range) }},
 		{`source_table.key_schema: 1 HASH and 2 RANGE attributes` + noKey, func(m *Manifest) { m.Table.KeySchema = append(m.Table.KeySchema, m.Table.KeySchema[1]) }},
+		{`source_table.key_schema: attribute "pk" is in it twice`, func(m *Manifest) { m.Table.KeySchema[1].AttributeName = "pk" }},
+		{`source_table.key_schema: attribute name "" has not 1 to 255 characters`, func(m *Manifest) {
+			m.Table.KeySchema[0].AttributeName, m.Table.AttributeDefinitions[0].AttributeName = "", ""
+		}},
+		{`has not 1 to 255 characters`, func(m *Manifest) {
+			long := strings.Repeat("é", 256)
+			m.Table.KeySchema[0].AttributeName, m.Table.AttributeDefinitions[0].AttributeName = long, long
+		}},
 		{`source_table.key_schema: 0 HASH and 0 RANGE attributes` + noKey, func(m *Manifest) { m.Table.KeySchema = nil }},
 		{`source_table.global_secondary_indexes[0].KeySchema: attribute "none" is not defined`, func(m *Manifest) { m.Table.GlobalIndexes[0].KeySchema = attr("none", ddb.Hash) }},
 		{`source_table.global_secondary_indexes[0].KeySchema: 5 HASH and 0 RANGE attributes` + noKey, func(m *Manifest) {

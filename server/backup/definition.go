@@ -62,7 +62,7 @@ func indexInfos(ixs []ddb.IndexDefinition, throughput bool) []format.IndexInfo {
 // it is the instant of the restore.
 func Definition(m *format.Manifest, name string) (ddb.TableDefinition, error) {
 	s := &m.Table
-	def := ddb.TableDefinition{TableName: name, KeySchema: s.KeySchema, BillingMode: s.BillingMode, SSE: s.SSE}
+	def := ddb.TableDefinition{TableName: name, KeySchema: s.KeySchema, BillingMode: s.BillingMode, SSE: encryption(s.SSE)}
 	if err := checkRestorable(m); err != nil {
 		return def, err
 	}
@@ -73,8 +73,11 @@ func Definition(m *format.Manifest, name string) (ddb.TableDefinition, error) {
 		}
 	case ddb.PayPerRequest:
 		def.BillingModeReported = true
-		if o := s.OnDemand; o != nil && (o.MaxReadRequestUnits != nil || o.MaxWriteRequestUnits != nil) {
-			def.OnDemandThroughput = &ddb.OnDemandThroughput{MaxReadRequestUnits: o.MaxReadRequestUnits, MaxWriteRequestUnits: o.MaxWriteRequestUnits}
+		if o := s.OnDemand; o != nil {
+			caps := ddb.OnDemandThroughput{MaxReadRequestUnits: limit(o.MaxReadRequestUnits), MaxWriteRequestUnits: limit(o.MaxWriteRequestUnits)}
+			if caps != (ddb.OnDemandThroughput{}) {
+				def.OnDemandThroughput = &caps
+			}
 		}
 	default:
 		return def, badTable("billing mode %q", s.BillingMode)
@@ -86,6 +89,25 @@ func Definition(m *format.Manifest, name string) (ddb.TableDefinition, error) {
 	def.LocalSecondaryIndexes = indexDefinitions(s.LocalIndexes, s.BillingMode, false)
 	def.AttributeDefinitions = usedAttributes(s.AttributeDefinitions, &def)
 	return def, checkDefinition(&def)
+}
+
+// limit is a maximum; -1 stands for none.
+func limit(n *int64) *int64 {
+	if n != nil && *n < 0 {
+		return nil
+	}
+	return n
+}
+
+// encryption is what a new table has of that of the source: a change that was
+// under way is not under way any more.
+func encryption(s *ddb.SSEDescription) *ddb.SSEDescription {
+	if s == nil || s.Status != "ENABLED" && s.Status != "ENABLING" && s.Status != "UPDATING" {
+		return nil
+	}
+	e := *s
+	e.Status = "ENABLED"
+	return &e
 }
 
 func badTable(text string, args ...any) error {
