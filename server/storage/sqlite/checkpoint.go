@@ -16,6 +16,7 @@ import (
 
 const (
 	pageSize        = 4096
+	frameSize       = pageSize + 24 // of a page in the log
 	checkpointPages = 1000
 	lookCommits     = 8 // commits, or bytes, between two looks at the log
 	lookBytes       = 2 << 20
@@ -41,7 +42,6 @@ type logWatch struct {
 	warnPages      int64 // pages that are too many
 	warned         int64 // pages last warned of
 	failing        bool  // told that it cannot be written back
-	cut            bool  // its file is to be made short, not only to begin anew
 }
 
 // writeBack is called after each batch, once it is answered. When the batch
@@ -81,8 +81,9 @@ func (w *writer) lookAtLog(must bool) {
 	}
 }
 
-// cutLog has the log written back, and its file cut, after snapshots that let
-// it grow: it may be a long time to the next write.
+// cutLog has the log written back after snapshots that let it grow: it may be a
+// long time to the next write. Up to walLimit the file keeps its length: a
+// commit is slow that makes it longer, and the next backup would have many.
 func (w *writer) cutLog() {
 	w.cut.Store(true)
 	w.poke()
@@ -92,7 +93,7 @@ func (w *writer) cutLog() {
 // log has grown by half, as always.
 func (w *writer) afterSnapshots() {
 	if w.s != nil {
-		w.log.cut, w.log.next = true, 0
+		w.log.next = 0
 		w.lookAtLog(false)
 	}
 	if w.db.o.hooks.logCut != nil {
@@ -105,7 +106,7 @@ func (w *writer) afterSnapshots() {
 // soon: a long read must not stop the others. Then it is tried again when the
 // log has grown by half.
 func (w *writer) restartLog() (pages int64, err error) {
-	if _, _, err := w.checkpoint(sqlCopyBack); err != nil { // most of it, beside the readers
+	if pages, _, err = w.checkpoint(sqlCopyBack); err != nil { // most of it, beside the readers
 		return 0, err
 	}
 	defer w.db.pool.pause(w.db.o.Clock)()
@@ -113,7 +114,7 @@ func (w *writer) restartLog() (pages int64, err error) {
 		return 0, err
 	}
 	sql := sqlRestart
-	if w.log.cut {
+	if pages*frameSize > walLimit {
 		sql = sqlTruncate
 	}
 	pages, done, err := w.checkpoint(sql)
@@ -121,7 +122,6 @@ func (w *writer) restartLog() (pages int64, err error) {
 		err = terr
 	}
 	if w.log.next = 0; done {
-		w.log.cut = false
 		return 0, err
 	}
 	w.log.next = pages + max(pages/2, checkpointPages)

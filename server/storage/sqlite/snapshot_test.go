@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -293,6 +294,22 @@ func TestLogIsCutAfterSnapshots(t *testing.T) {
 			write()
 		}
 	}
+	frames := func() (pages, done int64) { // in the log, and those that are written back
+		err := db.read(t.Context(), func(s *session) error {
+			st, err := s.stmt(sqlLogSize)
+			if err != nil {
+				return err
+			}
+			defer st.reset()
+			_, err = st.step()
+			pages, done = st.colInt(1), st.colInt(2)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pages, done
+	}
 	first, second := snapshotOf(t, db, "t"), snapshotOf(t, db, "t")
 	grow()
 	if n := drain(t, first); n != len(items) {
@@ -303,8 +320,28 @@ func TestLogIsCutAfterSnapshots(t *testing.T) {
 	}
 	_ = second.Close()
 	<-looked
-	if n := logSize(t, db); n != 0 {
-		t.Errorf("the log still has %d pages", n)
+	if pages, done := frames(); done != pages {
+		t.Errorf("%d pages of %d of the log are written back", done, pages)
+	}
+	// Its file stays as it is, unless it is long.
+	length := func() int64 {
+		info, err := os.Stat(o.Path + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	if n := length(); n < 2*checkpointPages*pageSize {
+		t.Errorf("the file of the log has %d bytes", n)
+	}
+	long := snapshotOf(t, db, "t")
+	for length() <= walLimit {
+		write()
+	}
+	_ = long.Close()
+	<-looked
+	if n := length(); n != 0 {
+		t.Errorf("the file of the long log still has %d bytes", n)
 	}
 	// What another reader prevents is done later.
 	third := snapshotOf(t, db, "t")
@@ -322,9 +359,12 @@ func TestLogIsCutAfterSnapshots(t *testing.T) {
 			}
 		}
 	}
-	for i := 0; logSize(t, db) > checkpointPages; i++ { // it is tried again when it has grown by half
-		if write(); i > 100 {
-			t.Fatalf("the log still has %d pages", logSize(t, db))
+	for i := 0; ; i++ { // it is tried again when it has grown by half
+		write()
+		if pages, _ := frames(); pages <= checkpointPages {
+			break
+		} else if i > 100 {
+			t.Fatalf("the log still has %d pages", pages)
 		}
 	}
 	if err := db.Close(); err != nil { // the writer has ended: out is ours
