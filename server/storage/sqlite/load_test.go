@@ -312,3 +312,38 @@ func TestLoadRefusals(t *testing.T) {
 	}
 	check(t, db)
 }
+
+// TestLoadedTableIsDue: what a load made has no samples yet, so it is counted
+// at once, also by the process after the one that loaded it; until then its
+// statistics are those of the load.
+func TestLoadedTableIsDue(t *testing.T) {
+	t.Parallel()
+	for _, reopened := range []bool{false, true} {
+		o := Options{Path: filepath.Join(t.TempDir(), "a.db"), Synchronous: Normal}
+		db := mustOpen(t, o)
+		l := beginLoad(t, db, definition("t"))
+		mustAdd(t, l, many(100, 10)...)
+		if w, ok := work(t, db, storage.Statistics, instant()); ok {
+			t.Errorf("%+v is due during the load", w)
+		}
+		if err := l.Finish(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if reopened {
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			db = mustOpen(t, o)
+		}
+		_, stats, err := db.Describe(t.Context(), acct, "t")
+		if err != nil || stats.Items != 100 || stats.Indexes[l.table.Indexes[0].ID].Items != 100 {
+			t.Errorf("reopened %v: statistics %+v, %v", reopened, stats, err)
+		}
+		if p := finish(t, db, storage.Statistics, instant()); p.Done != 200 {
+			t.Errorf("reopened %v: counted %+v", reopened, p)
+		}
+		if w, ok := work(t, db, storage.Statistics, instant()); ok {
+			t.Errorf("reopened %v: %+v is due again", reopened, w)
+		}
+	}
+}
