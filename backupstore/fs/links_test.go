@@ -226,6 +226,27 @@ func TestOddFiles(t *testing.T) {
 	}
 }
 
+// TestLinksAreTold: whoever keeps a table's backups elsewhere by a link is not
+// left to wonder where they are.
+func TestLinksAreTold(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	s := openLogged(t, &log)
+	s.mustPut(t, "d/k", "x")
+	if err := os.Symlink(t.TempDir(), filepath.Join(s.Root(), "d", "elsewhere")); err != nil {
+		t.Skipf("no symbolic links here: %v", err)
+	}
+	n := 0
+	for meta, err := range s.List(t.Context(), "") {
+		if n++; err != nil || meta.Key != "d/k" {
+			t.Errorf("listed %v, %v", meta, err)
+		}
+	}
+	if got := log.String(); n != 1 || strings.Count(got, "skipped") != 1 || !strings.Contains(got, "path=d/elsewhere") {
+		t.Errorf("%d listed, told:\n%s", n, got)
+	}
+}
+
 // TestNamesThatAreNoKeys are skipped, but for deletions.
 func TestNamesThatAreNoKeys(t *testing.T) {
 	t.Parallel()

@@ -154,6 +154,9 @@ func (l *lister) entry(ctx context.Context, d *dir, e entry) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
+	case e.mode&fs.ModeSymlink != 0: // somebody may miss what it leads to
+		l.s.log.WarnContext(ctx, "symbolic link in the backup store skipped: none is ever followed", "path", key)
+		return nil
 	case !e.mode.IsDir() && (!e.mode.IsRegular() || isTemp(e.name) || d.isMark(e.name)):
 		return nil
 	}
