@@ -113,8 +113,8 @@ func alreadyServed(v values) error {
 	if err != nil || path == sqlite.Memory {
 		return err
 	}
-	if err := sqlite.InUse(path); err != nil {
-		return openError(path, err)
+	if holder := sqlite.InUse(path); holder != nil {
+		return openError(path, fmt.Errorf("open %s: %w", path, holder))
 	}
 	return nil
 }

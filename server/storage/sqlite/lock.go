@@ -58,9 +58,9 @@ func takeLock(db, socket string, since time.Time) (*flock.Flock, error) {
 	return l, nil
 }
 
-// InUse returns an error that is a *storage.Locked while another process holds
-// the database of that path; nil when none is known to. It makes nothing.
-func InUse(path string) error {
+// InUse tells which other process holds the database of that path; nil when
+// none is known to. It makes nothing.
+func InUse(path string) *storage.Locked {
 	real, err := resolve(path)
 	if err != nil || checkLock(real) != nil {
 		return nil // to open it tells better
@@ -70,9 +70,10 @@ func InUse(path string) error {
 	case err != nil: // there is no such file, perhaps
 		return nil
 	case ok:
-		return l.Close()
+		_ = l.Close() // nothing was written
+		return nil
 	}
-	return fmt.Errorf("open %s: %w", path, &storage.Locked{Path: l.Path(), Holder: holder(l.Path())})
+	return &storage.Locked{Path: l.Path(), Holder: holder(l.Path())}
 }
 
 func holder(path string) string {
