@@ -63,12 +63,12 @@ func takeLock(db, socket string, since time.Time) (*flock.Flock, error) {
 func InUse(path string) *storage.Locked {
 	real, err := resolve(path)
 	if err != nil || checkLock(real) != nil {
-		return nil // to open it tells better
+		return nil //nolint:nilerr // to open it tells better
 	}
 	l := flock.New(real+lockSuffix, flock.SetFlag(os.O_RDWR))
 	switch ok, err := l.TryLock(); {
 	case err != nil: // there is no such file, perhaps
-		return nil
+		return nil //nolint:nilerr // as when nobody has it
 	case ok:
 		_ = l.Close() // nothing was written
 		return nil
