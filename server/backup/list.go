@@ -184,14 +184,14 @@ func readManifest(ctx context.Context, e Env, ref format.Ref) (*format.Manifest,
 	key := ref.Key(format.ManifestName)
 	r, err := e.Store.Get(ctx, key)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", key, err)
+		return nil, about("read", key, err)
 	}
 	defer r.Close() //nolint:errcheck // was only read
 	src := &source{r: r}
 	m, err := format.ReadManifest(src, e.Limits.MaxManifest)
 	switch {
 	case src.err != nil:
-		return nil, fmt.Errorf("read %s: %w", key, src.err)
+		return nil, about("read", key, src.err)
 	case err != nil:
 		return nil, err
 	}
