@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/charmbracelet/x/term"
 
@@ -14,6 +15,9 @@ import (
 	"github.com/extenddb/extenddb/server/progress"
 	"github.com/extenddb/extenddb/tui"
 )
+
+// leastInterval keeps progress from being all that a program does.
+const leastInterval = 100 * time.Millisecond
 
 // follow begins to tell of progress as the settings want it; stop ends that,
 // and must be called before anything else is written.
@@ -28,7 +32,7 @@ func (a *App) follow(ctx context.Context, v values) (sink progress.Sink, stop fu
 		sink, end := a.bar(ctx)
 		return sink, func() { end(); deaf() }, nil
 	}
-	r := &reporter{w: a.Stderr, clock: clock.Real{}, every: v.duration("output.progress_interval"), line: textLine, silent: how == "none"}
+	r := &reporter{w: a.Stderr, clock: clock.Real{}, every: max(v.duration("output.progress_interval"), leastInterval), line: textLine, silent: how == "none"}
 	if how == "json" || how == "none" && a.output == "json" {
 		r.line, r.phases = jsonLine, true
 	}

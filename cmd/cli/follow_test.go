@@ -4,6 +4,7 @@ package cli
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 )
 
@@ -46,5 +47,17 @@ func TestIsUTF8(t *testing.T) {
 		if got := isUTF8(c.environ); got != c.want {
 			t.Errorf("%q: %v", c.environ, got)
 		}
+	}
+}
+
+// TestProgressIsNoFlood: however small the interval, the lines of a moment can
+// be read.
+func TestProgressIsNoFlood(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, 100)
+	code, _, stderr := run(t.Context(), "backup", "create", "music", "--storage", w.db, "--store", w.store,
+		"--progress", "lines", "--progress-interval", "1ns")
+	if n := strings.Count(stderr, "\n"); code != exitOK || n > 500 {
+		t.Errorf("exit code %d, %d lines:\n%.500s", code, n, stderr)
 	}
 }

@@ -69,7 +69,7 @@ func (a *App) work(ctx context.Context, v values, j job) (json.RawMessage, error
 		}
 		if try == submitTries {
 			return nil, (&Error{Code: exitBusy, Err: locked}).
-				hint("another command may be at work there: try again later; a server takes jobs over its socket")
+				hint("another command may be at work there: try again later; a server takes jobs over its socket, and its log tells when it has none")
 		}
 		if err := pause(ctx, clock.Real{}, submitPause); err != nil {
 			return nil, err
