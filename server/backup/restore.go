@@ -111,7 +111,7 @@ func (r *restore) taken(err error) error {
 	switch {
 	case !errors.Is(err, storage.ErrTableExists):
 		return err
-	case errors.As(err, &exists) && exists.Table != nil && exists.Table.Status != storage.Active:
+	case errors.As(err, &exists) && exists.Table != nil && exists.Table.Status == storage.Deleting:
 		return errorf(Busy, "table %q exists: it is %s", r.o.As, exists.Table.Status).
 			hint("try again when it is gone, or restore under another name: --as NAME")
 	}

@@ -396,6 +396,9 @@ func TestRestoreRefuses(t *testing.T) {
 		"being deleted": {func(o *RestoreOptions, _ *format.Ref) {
 			o.Exists = exists(false, &storage.TableExists{Table: &storage.Table{Status: storage.Deleting}})
 		}, Busy, "it is DELETING"},
+		"being made": {func(o *RestoreOptions, _ *format.Ref) { // it stays: there is nothing to wait for
+			o.Exists = exists(false, &storage.TableExists{Table: &storage.Table{Status: storage.Creating}})
+		}, Refused, `table "copy" exists`},
 	} {
 		for _, dry := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", dry ", dry), func(t *testing.T) {
