@@ -109,8 +109,12 @@ func (w *dataWriter) open() error {
 	f := &dataFile{key: format.DataFileKey(i + 1), pipe: pipe}
 	f.w = format.NewFileWriter(&countingWriter{w: pipe, c: w.c}, format.WriterOptions{Workers: l.Workers - 1, TargetBytes: target})
 	w.now, w.c.files = f, append(w.c.files, f)
+	// A Put that hangs does not hear of the end of its context. Writing must: the
+	// snapshot is held as long as it waits.
+	stop := context.AfterFunc(w.ctx, func() { _ = pipe.CloseWithError(context.Cause(w.ctx)) })
 	w.puts.Go(func() {
 		defer func() { <-w.slots }()
+		defer stop()
 		var err error
 		if f.put, err = w.c.e.Store.Put(w.ctx, w.c.ref.Key(f.key), body, backupstore.PutOptions{}); err != nil {
 			err = about("write", w.c.ref.Key(f.key), err)
