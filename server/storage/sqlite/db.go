@@ -221,12 +221,13 @@ func (db *DB) release() {
 const (
 	walLimit = 64 << 20
 	pragmas  = `PRAGMA busy_timeout = 10000; PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = %d;
-PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -%d; PRAGMA mmap_size = %d; PRAGMA synchronous = %s;
-PRAGMA trusted_schema = OFF; PRAGMA journal_mode = WAL`
+PRAGMA wal_autocheckpoint = 0; PRAGMA mmap_size = %d; PRAGMA synchronous = %s;
+PRAGMA trusted_schema = OFF; PRAGMA journal_mode = WAL; ` + cachePragma
+	cachePragma = `PRAGMA cache_size = -%d`
 )
 
 func (db *DB) configure(c *conn, cache int64) error {
-	return c.exec(fmt.Sprintf(pragmas, walLimit, cache>>10, db.o.Mmap, db.o.Synchronous))
+	return c.exec(fmt.Sprintf(pragmas, walLimit, db.o.Mmap, db.o.Synchronous, cache>>10))
 }
 
 // extraCache is the cache of a session that the pool opened because iterators

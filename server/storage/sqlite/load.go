@@ -50,6 +50,12 @@ func (s *loads) remove(l *loading) {
 	delete(s.open, l)
 }
 
+func (s *loads) any() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open) > 0
+}
+
 func (s *loads) has(id storage.TableID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -347,3 +347,37 @@ func TestLoadedTableIsDue(t *testing.T) {
 		}
 	}
 }
+
+// TestLoadTakesLittleCache while it lasts, however it ends.
+func TestLoadTakesLittleCache(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, Options{Path: Memory, CacheBytes: 2 * loadCache})
+	want := func(when string, bytes int64) {
+		t.Helper()
+		err := db.change(t.Context(), false, func(tx *tx) error {
+			n, err := tx.w.s.c.queryInt("PRAGMA cache_size")
+			if n != -bytes>>10 {
+				t.Errorf("%s: cache_size %d", when, n)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("before", 2*loadCache)
+	finished, aborted := beginLoad(t, db, plain("first")), beginLoad(t, db, plain("second"))
+	mustAdd(t, finished, many(10, 10)...)
+	want("while two are loaded", loadCache)
+	if err := finished.Finish(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	want("while one is loaded", loadCache)
+	if err := aborted.Abort(); err != nil {
+		t.Fatal(err)
+	}
+	want("afterwards", 2*loadCache)
+	db = mustOpen(t, Options{Path: Memory, CacheBytes: loadCache / 4})
+	beginLoad(t, db, plain("third"))
+	want("of little", loadCache/4)
+}

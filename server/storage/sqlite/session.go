@@ -14,6 +14,7 @@ import (
 type session struct {
 	c      *conn
 	extra  bool // beyond the size of the pool: has a small cache, goes first
+	lean   bool // the writer's: has the cache of a load
 	stmts  map[string]*stmt
 	ranges map[variant]*stmt
 }

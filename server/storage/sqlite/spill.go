@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	spillBytes = 16 << 20 // of entries in memory
-	spillFan   = 32       // runs of one size that become one
-	runBuffer  = 64 << 10 // for reading or writing a run
+	spillBytes = 8 << 20  // of entries in memory
+	spillFan   = 64       // runs of one size that become one
+	runBuffer  = 32 << 10 // for reading or writing a run
 )
 
 // record is an entry of a load: the index, the row's id, the size, the lengths

@@ -259,11 +259,31 @@ func (w *writer) begin() error {
 		}
 		w.s = newSession(c)
 	}
-	err := w.s.run("BEGIN IMMEDIATE")
+	err := w.fitCache()
+	if err == nil {
+		err = w.s.run("BEGIN IMMEDIATE")
+	}
 	if err != nil {
 		_ = w.rollback()
 	}
 	return err
+}
+
+// loadCache is the page cache of the writer while a table is loaded: what a load
+// writes it hardly reads again, and in memory a page takes twice its size.
+const loadCache = 8 << 20
+
+func (w *writer) fitCache() error {
+	loading := w.db.loads.any()
+	if loading == w.s.lean {
+		return nil
+	}
+	w.s.lean = loading
+	cache := w.db.o.CacheBytes
+	if loading {
+		cache = min(cache, loadCache)
+	}
+	return w.s.c.exec(fmt.Sprintf(cachePragma, cache>>10))
 }
 
 // rollback undoes the transaction, which an error may have ended already. A
