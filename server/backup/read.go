@@ -18,7 +18,7 @@ import (
 const (
 	chunkLines  = 2000
 	chunkBytes  = 1 << 20 // of text; a longer line is alone
-	aheadBytes  = 8 << 20 // of text, in all chunks that are not used up; one chunk always is
+	aheadBytes  = 4 << 20 // of text, in all chunks that are not used up; one chunk always is
 	aheadPerCPU = 2       // chunks per worker
 )
 
@@ -76,8 +76,9 @@ type reading[T any] struct {
 
 	work     chan *chunk[T]
 	order    chan *chunk[T]
-	released chan int
-	held     int // bytes of text in chunks
+	released chan *chunk[T]
+	held     int         // bytes of text in chunks
+	spare    []*chunk[T] // used up: their memory is used again
 }
 
 // run reads all files and returns the first error of each or of the store.
@@ -88,7 +89,7 @@ func (r *reading[T]) run(ctx context.Context) error {
 	workers := max(r.e.Limits.Workers-1, 1)
 	ahead := aheadPerCPU * workers
 	r.work, r.order = make(chan *chunk[T], ahead), make(chan *chunk[T], ahead)
-	r.released = make(chan int, 2*ahead+workers+2) // more than there can be chunks
+	r.released = make(chan *chunk[T], 2*ahead+workers+2) // more than there can be chunks
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
@@ -113,7 +114,7 @@ func (r *reading[T]) run(ctx context.Context) error {
 		if err := r.each(c); err != nil {
 			cancel(err)
 		}
-		r.released <- len(c.buf)
+		r.released <- c
 	}
 	wg.Wait()
 	return context.Cause(ctx)
@@ -136,7 +137,7 @@ func (r *reading[T]) files(ctx context.Context) error {
 // is wrong with the file is in the end of its last chunk.
 func (r *reading[T]) file(ctx context.Context, i int) error {
 	f := &r.m.Files[i]
-	c := &chunk[T]{file: i, first: 1}
+	c := r.chunk(i, 1)
 	if err := format.CheckDataFileKey(f.Key); err != nil { // again, before it names an object
 		c.end = &fileEnd{err: err}
 		return r.send(ctx, c)
@@ -162,11 +163,11 @@ func (r *reading[T]) file(ctx context.Context, i int) error {
 			break
 		}
 		if len(c.ends) > 0 && (len(c.ends) == chunkLines || len(c.buf)+len(line) > chunkBytes) {
-			next := &chunk[T]{file: i, first: c.first + int64(len(c.ends))}
+			first := c.first + int64(len(c.ends))
 			if err := r.send(ctx, c); err != nil {
 				return err
 			}
-			c = next
+			c = r.chunk(i, first)
 		}
 		c.buf = append(c.buf, line...)
 		c.ends = append(c.ends, len(c.buf))
@@ -204,15 +205,35 @@ func (r *reading[T]) send(ctx context.Context, c *chunk[T]) error {
 	}
 }
 
+// chunk returns an empty chunk.
+func (r *reading[T]) chunk(file int, first int64) *chunk[T] {
+	n := len(r.spare) - 1
+	if n < 0 {
+		return &chunk[T]{file: file, first: first}
+	}
+	old := r.spare[n]
+	r.spare = r.spare[:n]
+	return &chunk[T]{file: file, first: first, lines: old.lines[:0], buf: old.buf[:0], ends: old.ends[:0]}
+}
+
+// take takes a chunk back that is used up. A long line's memory is not kept.
+func (r *reading[T]) take(c *chunk[T]) {
+	r.held -= len(c.buf)
+	if cap(c.buf) <= 2*chunkBytes {
+		c.out = *new(T)
+		r.spare = append(r.spare, c)
+	}
+}
+
 // admit waits until n more bytes may be held.
 func (r *reading[T]) admit(ctx context.Context, n int) error {
 	for len(r.released) > 0 {
-		r.held -= <-r.released
+		r.take(<-r.released)
 	}
 	for r.held > 0 && r.held+n > aheadBytes {
 		select {
-		case freed := <-r.released:
-			r.held -= freed
+		case c := <-r.released:
+			r.take(c)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
