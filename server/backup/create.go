@@ -74,6 +74,9 @@ func (c *creation) run(ctx context.Context) (*Summary, error) {
 		return nil, fmt.Errorf("open snapshot of table %q: %w", c.o.Table, err)
 	}
 	defer c.close(ctx, snap)
+	// A call of the store may hang, and not hear of the end of ctx.
+	stop := context.AfterFunc(ctx, func() { c.close(ctx, snap) })
+	defer stop()
 	c.table, c.ordered = snap.Table(), snap.KeyOrdered()
 	c.kind, c.marker = snap.Marker()
 	if err := c.claim(ctx); err != nil {
