@@ -40,9 +40,10 @@ type Options struct {
 	// done, Serve closes it; nil: nowhere.
 	Admin     net.Listener
 	OpenStore func(ctx context.Context, url string) (backupstore.Store, error)
-	Backend   string // kind of the engine, as manifests name it
-	Version   string // of this program
-	MaxJobs   int    // that are worked on at a time; 0: 2
+	Restoring func() (done func()) // told when a restore begins to work, and when that is over; may be nil
+	Backend   string               // kind of the engine, as manifests name it
+	Version   string               // of this program
+	MaxJobs   int                  // that are worked on at a time; 0: 2
 }
 
 const (
@@ -80,6 +81,7 @@ func New(o Options) *Server {
 		Storage: o.Storage, OpenStore: o.OpenStore, Clock: o.Clock, Log: o.Log,
 		Region: o.Region, Account: auth.DefaultAccount, Backend: o.Backend, Version: o.Version,
 		MaxJobs: o.MaxJobs, Workers: jobWorkers(), Board: board, Worker: self(), Wake: runner.Wake,
+		Restoring: o.Restoring,
 	})
 	adm := admin.New(admin.Options{Jobs: operator, Board: board, Clock: o.Clock, Log: o.Log, Version: o.Version, Stop: o.Drain})
 	return &Server{o: o, handler: handler, jobs: runner, admin: adm}

@@ -64,6 +64,7 @@ func (a *App) root() *cobra.Command {
 			if a.output != "text" && a.output != "json" {
 				return usagef("--output %q: must be text or json", a.output)
 			}
+			a.tuneCommand() // serve has goals of its own
 			return nil
 		},
 	}

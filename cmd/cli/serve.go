@@ -12,8 +12,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"runtime/debug"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -93,6 +91,7 @@ func (a *App) serve(cmd *cobra.Command, _ []string) error {
 		Drain:     v.duration("server.drain"),
 		Admin:     jobs,
 		OpenStore: storeOpener(log),
+		Restoring: restoring,
 		Backend:   backend,
 		Version:   a.Build.complete().Version,
 		MaxJobs:   v.integer("backup.max_concurrent_jobs"),
@@ -203,28 +202,6 @@ func listen(ctx context.Context, addr string, v values) (net.Listener, error) {
 		return nil, (&Error{Code: exitFailed, Err: err}).hint("choose another address with %s HOST:PORT", flag)
 	}
 	return l, nil
-}
-
-// The collector's goals. What lives is small but for bodies in flight, so it may
-// collect rarely (a GetItem takes a tenth less CPU than at the default of 100),
-// as long as garbage stays within what the process needs beside bodies.
-const (
-	gcPercent   = 300
-	aboveBudget = 48 << 20
-)
-
-// tuneMemory sets them. GOGC and GOMEMLIMIT, where set, are the operator's own
-// word.
-func (a *App) tuneMemory(budget int64) {
-	set := func(name string) bool {
-		return slices.ContainsFunc(a.Environ, func(e string) bool { return strings.HasPrefix(e, name+"=") })
-	}
-	if !set("GOGC") {
-		debug.SetGCPercent(gcPercent)
-	}
-	if !set("GOMEMLIMIT") {
-		debug.SetMemoryLimit(budget + aboveBudget)
-	}
 }
 
 // listenAddr is the address to serve on; open says that it was asked for by

@@ -42,8 +42,9 @@ type OperatorOptions struct {
 	MaxJobs   int    // that are worked on at a time; 0: 2
 	Workers   int    // of a job whose parameters do not say; 0: one per CPU
 	Board     *progress.Board
-	Worker    string // whose rights count, where that is not who asks: "the server (process 4711, user extenddb)"
-	Wake      func() // tells the Runner of leftovers; nil: nobody to tell
+	Worker    string               // whose rights count, where that is not who asks: "the server (process 4711, user extenddb)"
+	Wake      func()               // tells the Runner of leftovers; nil: nobody to tell
+	Restoring func() (done func()) // told when a restore begins to work, and when that is over; may be nil
 }
 
 // Operator does the jobs that people ask for: backups and restores. A job is
@@ -63,6 +64,9 @@ func NewOperator(o OperatorOptions) *Operator {
 	o.MaxJobs = cmp.Or(o.MaxJobs, defaultMaxJobs)
 	if o.Wake == nil {
 		o.Wake = func() {}
+	}
+	if o.Restoring == nil {
+		o.Restoring = func() (done func()) { return func() {} }
 	}
 	return &Operator{o: o, slots: make(chan struct{}, o.MaxJobs), targets: map[string]bool{}}
 }

@@ -31,6 +31,7 @@ func (o *Operator) restore(ctx context.Context, p RestoreParams, report progress
 	job := o.ticket(progress.Restore, p.As, report)
 	var result *backup.RestoreResult
 	err = o.do(ctx, job, func() error {
+		defer o.o.Restoring()()
 		e := o.env(store, job, p.Limits)
 		ref, err := backup.Resolve(ctx, e, p.Backup)
 		if err != nil {

@@ -681,6 +681,35 @@ func TestTwoRestoresIntoOneName(t *testing.T) {
 	wantFault(t, err, backup.Refused, `table "copy" exists`)
 }
 
+// TestRestoresAreTold of when they begin to work and when they end, however.
+func TestRestoresAreTold(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, "films")
+	var told []string
+	d.op.o.Restoring = func() (done func()) {
+		told = append(told, "begins")
+		return func() { told = append(told, "ends") }
+	}
+	d.mustBackup("films")
+	if len(told) > 0 {
+		t.Errorf("a backup: %v", told)
+	}
+	for _, load := range []func() (storage.Loading, error){
+		nil,
+		func() (storage.Loading, error) { return nil, storage.ErrUnavailable },
+		func() (storage.Loading, error) { panic("load") },
+	} {
+		told = nil
+		if d.stub.OnLoad = nil; load != nil {
+			d.stub.OnLoad = func(context.Context, string, ddb.TableDefinition, time.Time) (storage.Loading, error) { return load() }
+		}
+		_, err := d.run(t.Context(), KindRestore, RestoreParams{Store: "mem:", Backup: "latest:films", As: "copy-" + fmt.Sprint(load == nil)})
+		if (err == nil) != (load == nil) || !slices.Equal(told, []string{"begins", "ends"}) {
+			t.Errorf("%v, %v", told, err)
+		}
+	}
+}
+
 func TestRestoreFails(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, "films")
