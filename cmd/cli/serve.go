@@ -61,7 +61,7 @@ func (a *App) serve(cmd *cobra.Command, _ []string) error {
 	signal.Reset(syscall.SIGHUP)   // a lost terminal is no wish to drain: as ever, it ends the process
 	log := a.logger(v)
 	ctx := cmd.Context()
-	a.tuneMemory(v.bytes("server.memory_budget"))
+	restoring := a.tuneServer(v.bytes("server.memory_budget"))
 	starting := context.WithoutCancel(ctx) // to be stopped meanwhile is no failure: it ends in order
 	tidied, err := prepareStore(ctx, v, log)
 	if err != nil {
