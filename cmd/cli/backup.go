@@ -44,7 +44,8 @@ func (a *App) backupCreateCommand() *cobra.Command {
 		Long: "create writes each table, as it is at one instant, into the store. Where a server\n" +
 			"holds the database it does the work, and goes on serving; else this command does.\n" +
 			"A backup is listed once it is complete; SIGINT or SIGTERM ends the work with\n" +
-			"nothing listed of the table under way. SIGUSR1 tells how far it is." +
+			"nothing listed of the table under way, as does the loss of the terminal (SIGHUP).\n" +
+			"SIGUSR1 tells how far it is." +
 			exits(0, 1, 2, 3, 10, 11, 12, 130),
 		Example: "  extenddb backup create music --store file:///srv/backups\n" +
 			"  extenddb backup create --all --quiet",

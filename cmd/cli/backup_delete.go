@@ -21,8 +21,8 @@ func (a *App) backupDeleteCommand() *cobra.Command {
 		Use:   "delete BACKUP...",
 		Short: "Delete backups for good",
 		Long: "delete asks on a terminal, and elsewhere wants --yes. All that are named must be\n" +
-			"there before the first is deleted. ACCOUNT/TABLE/ID may also name what is left\n" +
-			"of a backup that was never finished, once that is a day old.\n" + namedBackups + exits(0, 1, 2, 3, 10, 11, 12, 13, 130),
+			"there before the first is deleted. ACCOUNT/TABLE/ID may also name an unfinished\n" +
+			"backup, once that is a day old.\n" + namedBackups + exits(0, 1, 2, 3, 10, 11, 12, 13, 130),
 		Example: "  extenddb backup delete latest:music\n  extenddb backup delete 01757500000123-73d8d5bc --yes",
 		Args:    some(1, 0),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -108,7 +108,7 @@ func whyKept(ref format.Ref, err error) kept {
 }
 
 // toDelete finds what the arguments name, once each. Only a whole ACCOUNT/TABLE/ID
-// may name what is left of a backup that was never finished.
+// may name an unfinished backup.
 func toDelete(ctx context.Context, e backup.Env, args []string) ([]format.Ref, error) {
 	var refs []format.Ref
 	for _, arg := range args {

@@ -20,7 +20,8 @@ func (a *App) restoreCommand() *cobra.Command {
 			"of the name given, which must not exist; it can be used once it is complete.\n" +
 			"Where a server holds the database it does the work; else this command does, and\n" +
 			"makes the database when it is not there: a new machine needs only the store.\n" +
-			"SIGINT or SIGTERM ends the work with no table left. SIGUSR1 tells how far it is.\n" +
+			"SIGINT, SIGTERM or the loss of the terminal (SIGHUP) ends the work with no table\n" +
+			"left. SIGUSR1 tells how far it is.\n" +
 			namedBackups + exits(0, 1, 2, 10, 11, 12, 13, 130),
 		Example: "  extenddb restore latest:music --as music-copy --dry-run\n" +
 			"  extenddb restore latest:music --as music-copy --store file:///srv/backups",

@@ -14,11 +14,9 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/extenddb/extenddb/backupstore"
 	"github.com/extenddb/extenddb/server"
 	"github.com/extenddb/extenddb/server/admin"
 	"github.com/extenddb/extenddb/server/clock"
@@ -33,7 +31,8 @@ func (a *App) serveCommand() *cobra.Command {
 		Long: "serve answers any AWS SDK, CLI or tool that is pointed at its address. It keeps\n" +
 			"its data in the file that --storage names, and creates it when it is not there.\n" +
 			"Backups and restores of that file are done by it, over a socket beside the file.\n" +
-			"SIGINT or SIGTERM stops it cleanly: running requests may finish within --drain." +
+			"SIGINT or SIGTERM stops it cleanly: running requests may finish within --drain.\n" +
+			"SIGHUP ends it at once." +
 			exitStatus("0    stopped as asked", "1    failed", "2    wrong usage or configuration",
 				"10   the store of the settings does not exist",
 				"11   the database is in use by another process",
@@ -63,7 +62,7 @@ func (a *App) serve(cmd *cobra.Command, _ []string) error {
 	ctx := cmd.Context()
 	restoring := a.tuneServer(v.bytes("server.memory_budget"))
 	starting := context.WithoutCancel(ctx) // to be stopped meanwhile is no failure: it ends in order
-	tidied, err := prepareStore(ctx, v, log)
+	tidied, err := prepareStoreOf(ctx, v, log)
 	if err != nil {
 		return err
 	}
@@ -147,43 +146,6 @@ func openServed(ctx context.Context, v values, log *slog.Logger) (storage.Engine
 		return db, nil, nil
 	}
 	return db, l, nil
-}
-
-// staleAfter is the age at which a temporary file belongs to a put that died.
-const staleAfter = 24 * time.Hour
-
-// prepareStore checks the store of the settings, if they name one: a mistake
-// there should show now, not with the first backup. A store that is merely out
-// of reach does not keep the database down. What puts that died left there is
-// removed in the background, until ctx ends; wait returns when that is over.
-func prepareStore(ctx context.Context, v values, log *slog.Logger) (wait func(), err error) {
-	u, err := storeURL(v)
-	if err != nil || u == "" {
-		return func() {}, err
-	}
-	s, err := openStore(log, u)
-	if err != nil {
-		return nil, err
-	}
-	switch err := s.Validate(context.WithoutCancel(ctx)); {
-	case errors.Is(err, backupstore.ErrUnusable), errors.Is(err, backupstore.ErrPermission):
-		return nil, errors.Join(storeError(u, err), s.Close())
-	case err != nil:
-		log.Warn("backup store cannot be reached", "store", u, "err", err)
-		return func() { _ = s.Close() }, nil // nothing was written
-	}
-	log.Info("backup store", "store", u)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		n, err := s.Sweep(ctx, clock.Real{}.Now().Add(-staleAfter))
-		if err = cmp.Or(err, s.Close()); err != nil && ctx.Err() == nil {
-			log.Warn("removing stale files from the backup store failed", "store", u, "err", err)
-		} else if n > 0 {
-			log.Info("removed stale files from the backup store", "store", u, "files", n)
-		}
-	}()
-	return func() { <-done }, nil
 }
 
 // listen opens the address. An IPv4 address stays one: "tcp" would make

@@ -17,7 +17,7 @@ func serverSettings() []setting {
 		{key: "server.insecure_listen", flag: "insecure-listen", def: "", check: optional(checkAddr),
 			usage: "serve on this address instead, even when others can reach it without authentication"},
 		{key: "server.region", flag: "region", def: "us-east-1", check: checkRegion,
-			usage: "region in ARNs"},
+			usage: "region in ARNs; of a command it counts only where no server holds the database"},
 		{key: "server.drain", flag: "drain", def: "10s", check: checkDuration,
 			usage: "how long running requests may take to finish when the server stops"},
 		{key: "server.memory_budget", flag: "memory-budget", def: "256MiB", check: checkBudget,

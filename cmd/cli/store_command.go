@@ -40,9 +40,9 @@ func (a *App) storeCommand() *cobra.Command {
 		Use:   "check [URL]",
 		Short: "Try out everything that backups need of a store",
 		Long: "check lists, writes, reads, replaces and deletes small objects of its own, and\n" +
-			"names the right that is missing when one of that fails. It also lists what is\n" +
-			"left of backups that were never finished. Without URL it checks the store of\n" +
-			"the settings." + exits(0, 1, 2, 10, 12, 130),
+			"names the right that is missing when one of that fails. It also lists unfinished\n" +
+			"backups, which are no failure: the exit code is 0. Without URL it checks the\n" +
+			"store of the settings." + exits(0, 1, 2, 10, 12, 130),
 		Example: "  extenddb store check file:///srv/backups\n  extenddb store check --output json",
 		Args:    some(0, 1),
 		RunE:    a.storeCheck,
@@ -131,7 +131,7 @@ func (a *App) check(ctx context.Context, e backup.Env, u string, quiet bool) err
 	}
 	text := columns(rows)
 	for _, prefix := range out.Unfinished {
-		text += fmt.Sprintf("unfinished: %s (a backup being made, or what is left of one that failed)\n", printable(prefix))
+		text += fmt.Sprintf("unfinished: %s (a backup that is being made, or that was never finished)\n", printable(prefix))
 	}
 	if quiet && out.OK && a.output == "text" {
 		return nil
