@@ -50,6 +50,7 @@ func serve(t *testing.T, args ...string) *running {
 type logWatch struct {
 	mu      sync.Mutex
 	all     bytes.Buffer
+	rest    []byte // of a line that is not whole yet
 	serving chan string
 }
 
@@ -57,11 +58,31 @@ func (w *logWatch) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all.Write(p)
-	var line struct{ Msg, Addr string }
-	if json.Unmarshal(p, &line) == nil && line.Msg == "serving" {
-		w.serving <- line.Addr
+	w.rest = append(w.rest, p...)
+	for { // p may be several lines, or a part of one
+		text, rest, whole := bytes.Cut(w.rest, []byte("\n"))
+		if !whole {
+			return len(p), nil
+		}
+		var line struct{ Msg, Addr string }
+		if json.Unmarshal(text, &line) == nil && line.Msg == "serving" {
+			w.serving <- line.Addr
+		}
+		w.rest = rest
 	}
-	return len(p), nil
+}
+
+func TestLogWatch(t *testing.T) {
+	t.Parallel()
+	w := &logWatch{serving: make(chan string, 1)}
+	for _, part := range []string{"no JSON\n{\"msg\":\"new database\"}\n{\"msg\":\"serv", "ing\",\"addr\":\"a:1\"}", "\n"} {
+		if _, err := w.Write([]byte(part)); err != nil || len(w.serving) != 0 && part != "\n" {
+			t.Errorf("%q: %v", part, err)
+		}
+	}
+	if got := <-w.serving; got != "a:1" {
+		t.Errorf("serving on %s", got)
+	}
 }
 
 func (w *logWatch) String() string {
