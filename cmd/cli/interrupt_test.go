@@ -142,6 +142,15 @@ func interrupt(t *testing.T, served bool, kind, phase string) {
 	if code != exitInterrupted || !strings.Contains(stderr.String(), want) {
 		t.Fatalf("exit code %d, stderr:\n%s", code, stderr)
 	}
+	if text := stderr.String(); strings.Contains(text, "context ") || kind != "verify" && !strings.Contains(text, `"state":"cancelled"`) {
+		t.Errorf("told of the end:\n%s", text)
+	}
+	if served { // to be stopped is no failure of the server
+		log := r.logs()
+		if !strings.Contains(log, kind+` cancelled","job":`) || !strings.Contains(log, `"reason":"the command ended"`) || strings.Contains(log, "ERROR") {
+			t.Errorf("the server logged:\n%s", log)
+		}
+	}
 	if kind == "backup" {
 		if got := w.mustRun(t, "backup", "list", "--store", w.store, "--output", "json"); got != "[]\n" {
 			t.Errorf("listed: %s", got)
