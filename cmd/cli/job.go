@@ -53,9 +53,13 @@ func (a *App) work(ctx context.Context, v values, j job) (json.RawMessage, error
 	defer stop()
 	signal.Ignore(syscall.SIGPIPE) // who reads the progress may go; the work goes on
 	log := a.commandLog(v)
+	_, absent := os.Stat(path)
 	for try := 1; ; try++ {
 		db, err := openStorage(ctx, v, log, "")
 		if err == nil {
+			if errors.Is(absent, fs.ErrNotExist) { // is that what was meant?
+				a.warn(fmt.Sprintf("new database %s", path), false)
+			}
 			result, err := a.workHere(ctx, v, db, j, log, report)
 			return result, j.ended(ctx, result, err)
 		}
