@@ -32,12 +32,17 @@ func (a *App) follow(ctx context.Context, v values) (sink progress.Sink, stop fu
 		sink, end := a.bar(ctx)
 		return sink, func() { end(); deaf() }, nil
 	}
-	r := &reporter{w: a.Stderr, clock: clock.Real{}, every: max(v.duration("output.progress_interval"), leastInterval), line: textLine, silent: how == "none"}
+	box := newOutbox(a.Stderr, clock.Real{})
+	r := &reporter{w: box, clock: clock.Real{}, every: max(v.duration("output.progress_interval"), leastInterval), line: textLine, silent: how == "none"}
 	if how == "json" || how == "none" && a.output == "json" {
 		r.line, r.phases = jsonLine, true
 	}
 	r.start(asks)
-	return r.sink, func() { deaf(); r.close() }, nil
+	return r.sink, func() {
+		deaf()
+		r.close()
+		box.close()
+	}, nil
 }
 
 // progressForm is how progress is told: bar, lines, json or none.
