@@ -15,6 +15,7 @@ const (
 	gzipLevel = 6
 	blockSize = 512 << 10 // bytes of a block; another size makes other files
 	dictSize  = 32 << 10  // as far back as deflate can refer
+	pieceSize = 16 << 10  // what the caller compresses at a time, where it does so
 )
 
 // The parts of a gzip member (RFC 1952) that are always the same: neither a name
@@ -47,9 +48,10 @@ type gzipper struct {
 type block struct {
 	buf  []byte // the dictionary, then the plain bytes
 	dict int    // bytes of the dictionary
+	fed  int    // bytes of buf that z knows
 	last bool   // of the stream
 
-	z    *flate.Writer
+	z    *flate.Writer // nil until it begins
 	out  bytes.Buffer
 	err  error
 	done chan struct{} // receives once it is compressed, or err says why not
@@ -66,10 +68,16 @@ func (g *gzipper) write(p []byte) error {
 		n := min(len(p), b.dict+blockSize-len(b.buf))
 		b.buf = append(b.buf, p[:n]...)
 		p = p[n:]
-		if len(b.buf) < b.dict+blockSize {
-			continue
+		var err error
+		switch {
+		case len(b.buf) == b.dict+blockSize:
+			err = g.submit()
+		case g.workers == 0 && len(b.buf)-max(b.fed, b.dict) >= pieceSize:
+			if err = g.begin(b); err == nil {
+				b.feed()
+			}
 		}
-		if err := g.submit(); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -90,14 +98,8 @@ func (g *gzipper) submit() error {
 	b := g.current
 	g.crc = crc32.Update(g.crc, crc32.IEEETable, b.buf[b.dict:])
 	g.size += uint32(len(b.buf) - b.dict)
-	if n := len(g.writers); n > 0 {
-		b.z, g.writers = g.writers[n-1], g.writers[:n-1]
-	} else {
-		z, err := flate.NewWriter(nil, gzipLevel)
-		if err != nil {
-			return fmt.Errorf("start compression: %w", err)
-		}
-		b.z = z
+	if err := g.begin(b); err != nil {
+		return err
 	}
 	g.running = append(g.running, b)
 	if g.workers > 0 {
@@ -129,16 +131,38 @@ func (g *gzipper) next(dict []byte) *block {
 		b = &block{buf: make([]byte, 0, dictSize+blockSize), done: make(chan struct{}, 1)}
 	}
 	b.buf = append(b.buf[:0], dict...)
-	b.dict = len(dict)
+	b.dict, b.fed = len(dict), 0
 	return b
+}
+
+// begin gives a block what compresses it.
+func (g *gzipper) begin(b *block) (err error) {
+	if b.z != nil {
+		return nil
+	}
+	if n := len(g.writers); n > 0 {
+		b.z, g.writers = g.writers[n-1], g.writers[:n-1]
+	} else if b.z, err = flate.NewWriter(nil, gzipLevel); err != nil {
+		return fmt.Errorf("start compression: %w", err)
+	}
+	b.out.Reset()
+	b.z.ResetDict(&b.out, b.buf[:b.dict])
+	b.fed, b.err = b.dict, nil
+	return nil
+}
+
+// feed compresses what has been added. How much at a time does not show.
+func (b *block) feed() {
+	if b.err == nil {
+		_, b.err = b.z.Write(b.buf[b.fed:])
+		b.fed = len(b.buf)
+	}
 }
 
 // compress fills out. A block that is not the last one ends in a sync marker,
 // which is at a byte boundary.
 func (b *block) compress() {
-	b.out.Reset()
-	b.z.ResetDict(&b.out, b.buf[:b.dict])
-	_, b.err = b.z.Write(b.buf[b.dict:])
+	b.feed()
 	switch {
 	case b.err != nil:
 	case b.last:
@@ -157,7 +181,7 @@ func (g *gzipper) wait() (*block, error) {
 	if b.err != nil {
 		return nil, fmt.Errorf("compress: %w", b.err)
 	}
-	g.writers = append(g.writers, b.z)
+	g.writers, b.z = append(g.writers, b.z), nil
 	return b, nil
 }
 

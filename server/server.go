@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/user"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/extenddb/extenddb/backupstore"
@@ -81,7 +82,7 @@ func New(o Options) *Server {
 		Storage: o.Storage, OpenStore: o.OpenStore, Clock: o.Clock, Log: o.Log,
 		Region: o.Region, Account: auth.DefaultAccount, Backend: o.Backend, Version: o.Version,
 		MaxJobs: o.MaxJobs, Workers: jobWorkers(), Board: board, Worker: self(), Wake: runner.Wake,
-		Restoring: o.Restoring,
+		Restoring: o.Restoring, Rest: rest(handler.Begun),
 	})
 	adm := admin.New(admin.Options{Jobs: operator, Board: board, Clock: o.Clock, Log: o.Log, Version: o.Version, Stop: o.Drain})
 	return &Server{o: o, handler: handler, jobs: runner, admin: adm}
@@ -99,6 +100,26 @@ func self() string {
 // jobWorkers leaves a core to clients while a job is at work, where there is
 // more than one.
 func jobWorkers() int { return max(runtime.GOMAXPROCS(0)-1, 1) }
+
+// restTime is as long as a backup rests after half a millisecond of work while
+// clients are served: its core is theirs then, not only when the scheduler of
+// the machine takes it away.
+const restTime = 100 * time.Microsecond
+
+// rest returns what lets a backup rest when requests have begun since it last
+// did.
+func rest(begun func() int64) func() {
+	var seen atomic.Int64
+	return func() {
+		if n := begun(); seen.Swap(n) == n {
+			runtime.Gosched()
+			return
+		}
+		over, stop := clock.Real{}.After(restTime) // of the processor: no clock of a test has a say in it
+		defer stop()
+		<-over
+	}
+}
 
 // Serve serves plain HTTP on l until ctx ends, then stops in order: /readyz
 // fails, no connection is accepted, requests under way get the drain window,

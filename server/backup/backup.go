@@ -28,6 +28,7 @@ type Env struct {
 	Random io.Reader     // of backup ids; nil: crypto/rand
 	Report progress.Sink // nil: none
 	Job    string        // Event.Job of what is reported
+	Rest   func()        // called again and again by a backup, which leaves its core to others meanwhile; nil: runtime.Gosched
 	Limits Limits
 }
 
@@ -54,6 +55,9 @@ func (e Env) withDefaults() Env {
 	}
 	if e.Report == nil {
 		e.Report = progress.Nothing
+	}
+	if e.Rest == nil {
+		e.Rest = runtime.Gosched
 	}
 	l := &e.Limits
 	l.MaxManifest = cmp.Or(l.MaxManifest, format.DefaultMaxManifest)

@@ -187,12 +187,16 @@ func (c *creation) discard(ctx context.Context, err error) error {
 	return fmt.Errorf("%w; what was written at %s could not be removed: %w", err, c.ref.Prefix(), derr)
 }
 
+// restBytes of items are half a millisecond of work. A goroutine that is always
+// busy would give its core up only every ten.
+const restBytes = 16 << 10
+
 // data writes the rows of the snapshot into data files.
 func (c *creation) data(ctx context.Context, snap storage.Snapshot) (err error) {
 	w := newDataWriter(ctx, c)
 	defer func() { err = w.end(err) }()
 	var line []byte
-	rows, known := int64(0), c.o.Items > 0
+	rows, known, busy := int64(0), c.o.Items > 0, 0
 	for row, err := range snap.Rows(w.ctx) {
 		if err != nil {
 			return fmt.Errorf("read snapshot of table %q: %w", c.o.Table, err)
@@ -213,6 +217,10 @@ func (c *creation) data(ctx context.Context, snap storage.Snapshot) (err error) 
 			c.meter.SetTotal(-1)
 		}
 		c.meter.Add(1, 1, 0)
+		if busy += len(item); busy >= restBytes {
+			busy = 0
+			c.e.Rest()
+		}
 	}
 	return nil
 }

@@ -135,6 +135,23 @@ func TestWorkersDoNotShow(t *testing.T) {
 	}
 }
 
+// A backup rests after so many bytes of items, not between the rows of them.
+func TestBackupRests(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.rich(3000)
+	rests := 0
+	r.env.Rest = func() { rests++ }
+	s := r.create("source")
+	_, m, err := Show(t.Context(), r.env, s.ref())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if least := int(m.Table.SizeBytes) / restBytes; rests < max(least, 10) || rests > 4*least { // JSON is longer
+		t.Errorf("%d rests with %d bytes of items", rests, m.Table.SizeBytes)
+	}
+}
+
 // What is decoded ahead is bounded in bytes, however few lines that is.
 func TestReadingIsBounded(t *testing.T) {
 	t.Parallel()

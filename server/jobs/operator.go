@@ -44,6 +44,7 @@ type OperatorOptions struct {
 	Board     *progress.Board
 	Worker    string               // whose rights count, where that is not who asks: "the server (process 4711, user extenddb)"
 	Wake      func()               // tells the Runner of leftovers; nil: nobody to tell
+	Rest      func()               // of backup.Env
 	Restoring func() (done func()) // told when a restore begins to work, and when that is over; may be nil
 }
 
@@ -151,7 +152,7 @@ func (o *Operator) open(ctx context.Context, url string) (backupstore.Store, fun
 // env is what package backup does t with.
 func (o *Operator) env(store backupstore.Store, t *ticket, l backup.Limits) backup.Env {
 	l.Workers = cmp.Or(l.Workers, o.o.Workers)
-	return backup.Env{Store: store, Clock: o.o.Clock, Log: t.log, Report: t.sink, Job: t.id, Limits: l}
+	return backup.Env{Store: store, Clock: o.o.Clock, Log: t.log, Report: t.sink, Job: t.id, Rest: o.o.Rest, Limits: l}
 }
 
 // do has the work of a ticket done once there is a slot for it, and publishes

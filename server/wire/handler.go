@@ -92,6 +92,7 @@ type Handler struct {
 	zips     chan struct{}
 	gzips    sync.Pool // of *gzip.Writer
 	draining atomic.Bool
+	begun    atomic.Int64 // calls of operations
 }
 
 // New returns a Handler that carries out requests with e.
@@ -141,6 +142,9 @@ func serverContext(ctx context.Context) context.Context {
 	return ctx
 }
 
+// Begun is how many calls of operations have begun.
+func (h *Handler) Begun() int64 { return h.begun.Load() }
+
 // Drain makes /readyz fail from now on.
 func (h *Handler) Drain() { h.draining.Store(true) }
 
@@ -151,6 +155,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer c.release()
 	switch {
 	case r.Method == http.MethodPost:
+		h.begun.Add(1)
 		h.post(c)
 	case r.Method == http.MethodOptions && c.origin:
 		c.preflight()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -18,6 +19,7 @@ import (
 const (
 	snapshotRows  = 1000
 	snapshotBytes = 1 << 20
+	snapshotYield = 32 // rows, a tenth of a millisecond: then others may have the core
 )
 
 // snapshots are those in use, at most bound.
@@ -240,6 +242,9 @@ func (s *snapshot) fill(ctx context.Context, c *chunk) (more bool, err error) {
 		}
 		if err := c.add(s.st, &storage.Range{Want: storage.Items}); err != nil {
 			return false, err
+		}
+		if len(c.rows)%snapshotYield == 0 {
+			runtime.Gosched()
 		}
 	}
 	if f := s.db.o.hooks.snapRead; f != nil {
