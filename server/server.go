@@ -104,7 +104,7 @@ func jobWorkers() int { return max(runtime.GOMAXPROCS(0)-1, 1) }
 // restTime is as long as a backup rests after half a millisecond of work while
 // clients are served: its core is theirs then, not only when the scheduler of
 // the machine takes it away.
-const restTime = 250 * time.Microsecond
+const restTime = 500 * time.Microsecond
 
 // rest returns what lets a backup rest when requests have begun since it last
 // did.
