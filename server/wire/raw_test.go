@@ -164,13 +164,13 @@ func TestStalledBody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := start(t, probes(), Options{Stall: 50 * time.Millisecond, Header: 100 * time.Millisecond})
-			conn := e.dial()
+			e := start(t, probes(), Options{Stall: 50 * time.Millisecond, Header: time.Second})
 			request := head("Probe", 1<<20)
 			if sent == "gzip" {
 				request = strings.Replace(request, "Host: x", "Host: x\r\nContent-Encoding: gzip", 1)
 				sent = string(zipped(t, strings.Repeat("y", 1000)))[:15]
 			}
+			conn := e.dial() // last: from here on the headers are awaited
 			conn.send(request + sent)
 			res := conn.response()
 			if got := bodyOf(t, res); res.StatusCode != 408 || got != timeout || !res.Close {
