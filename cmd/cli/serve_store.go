@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -11,20 +10,17 @@ import (
 
 	"github.com/extenddb/extenddb/backupstore"
 	"github.com/extenddb/extenddb/server/clock"
+	"github.com/extenddb/extenddb/server/jobs"
 )
 
-const (
-	// staleAfter is the age at which a temporary file belongs to a put that died.
-	staleAfter = 24 * time.Hour
-	// storeWindow is what a store is given to answer. A call of the system that
-	// hangs, as on a network file system that is away, ends for no context.
-	storeWindow = 5 * time.Second
-)
+// storeWindow is what a store is given to answer. A call of the system that
+// hangs, as on a network file system that is away, ends for no context.
+const storeWindow = 5 * time.Second
 
 // servedStore is what serve asks of a store.
 type servedStore interface {
+	jobs.Sweeper
 	Validate(ctx context.Context) error
-	Sweep(ctx context.Context, olderThan time.Time) (int, error)
 	Close() error
 }
 
@@ -88,10 +84,8 @@ func checkServed(ctx context.Context, u string, log *slog.Logger, open func() (s
 
 // tidyStore removes what puts left that died, and closes the store.
 func tidyStore(ctx context.Context, u string, log *slog.Logger, s servedStore) {
-	n, err := s.Sweep(ctx, clock.Real{}.Now().Add(-staleAfter))
-	if err = cmp.Or(err, s.Close()); err != nil && ctx.Err() == nil {
-		log.Warn("removing stale files from the backup store failed", "store", u, "err", err)
-	} else if n > 0 {
-		log.Info("removed stale files from the backup store", "store", u, "files", n)
+	jobs.SweepStore(ctx, s, clock.Real{}, log.With("store", u))
+	if err := s.Close(); err != nil {
+		log.Warn("closing the backup store failed", "store", u, "err", err)
 	}
 }

@@ -41,7 +41,7 @@ func Create(ctx context.Context, e Env, o CreateOptions) (sum *Summary, err erro
 			"files", sum.Files, "duration", e.Clock.Now().Sub(c.started))
 	}()
 	if sum, err = c.run(ctx); err != nil {
-		return nil, classify(ctx, err)
+		return nil, Classify(ctx, err)
 	}
 	return sum, nil
 }

@@ -25,7 +25,7 @@ func Delete(ctx context.Context, e Env, ref format.Ref) (objects int, err error)
 	b, err := lookAt(ctx, e, ref)
 	switch {
 	case err != nil:
-		return 0, classify(ctx, err)
+		return 0, Classify(ctx, err)
 	case b == nil:
 		return 0, noBackup(prefix)
 	case b.protected:
@@ -38,7 +38,7 @@ func Delete(ctx context.Context, e Env, ref format.Ref) (objects int, err error)
 	if b.complete {
 		n, err := e.Store.DeletePrefix(ctx, ref.Key(format.ManifestName))
 		if err != nil {
-			return n, classify(ctx, fmt.Errorf("delete the manifest of backup %s: %w", prefix, err))
+			return n, Classify(ctx, fmt.Errorf("delete the manifest of backup %s: %w", prefix, err))
 		}
 		objects += n
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"syscall"
 
 	"github.com/extenddb/extenddb/backupstore"
@@ -59,10 +60,10 @@ func (e *Error) hint(format string, args ...any) *Error {
 
 const hintNewer = "use a newer version of this program"
 
-// classify makes an *Error of whatever ended an operation: the class and the
+// Classify makes an *Error of whatever ended an operation: the class and the
 // hint of its cause, the text as it is. A context that is over explains every
 // failure.
-func classify(ctx context.Context, err error) *Error {
+func Classify(ctx context.Context, err error) *Error {
 	var known *Error
 	var version *format.VersionError
 	switch {
@@ -106,4 +107,12 @@ func classes() []class {
 		{backupstore.ErrInvalidKey, Invalid, ""},
 		{fs.ErrPermission, Denied, "check who may read and write it"},
 	}
+}
+
+// about says which object an error is about, unless it does so itself.
+func about(op, key string, err error) error {
+	if strings.Contains(err.Error(), key) {
+		return err
+	}
+	return fmt.Errorf("%s %s: %w", op, key, err)
 }

@@ -156,11 +156,11 @@ func TestGoldenBackups(t *testing.T) {
 func TestStoreUnusable(t *testing.T) {
 	t.Parallel()
 	_, err := fs.Open(fs.Options{Root: filepath.Join(t.TempDir(), "none")})
-	if e := classify(t.Context(), err); e.Code != NotFound || !strings.Contains(e.Hint, "mounted") {
+	if e := Classify(t.Context(), err); e.Code != NotFound || !strings.Contains(e.Hint, "mounted") {
 		t.Errorf("%+v", e)
 	}
 	closed := &backupstore.UnusableError{Text: "backup root /x is not usable", Err: syscall.EACCES}
-	if e := classify(t.Context(), closed); e.Code != Denied || e.Hint == "" {
+	if e := Classify(t.Context(), closed); e.Code != Denied || e.Hint == "" {
 		t.Errorf("%+v", e)
 	}
 }

@@ -50,7 +50,7 @@ func TestLatestPassesOver(t *testing.T) {
 	put("3-c", newer)
 	_, err = find()
 	wantError(t, err, NotFound, "unsupported backup format version 2")
-	if e := classify(t.Context(), err); e.Hint != hintNewer {
+	if e := Classify(t.Context(), err); e.Hint != hintNewer {
 		t.Errorf("the hint is %q", e.Hint)
 	}
 }

@@ -41,7 +41,7 @@ func List(ctx context.Context, e Env, f Filter) (list []Summary, problems []Find
 	e = e.withDefaults()
 	all, err := scan(ctx, e, f)
 	if err != nil {
-		return nil, nil, classify(ctx, err)
+		return nil, nil, Classify(ctx, err)
 	}
 	all = slices.DeleteFunc(all, func(f found) bool { return !f.complete })
 	type result struct {
@@ -72,7 +72,7 @@ func List(ctx context.Context, e Env, f Filter) (list []Summary, problems []Find
 			problems = append(problems, Finding{all[i].ref.Key(format.ManifestName), r.err.Error(), isNewer(r.err)})
 		case errors.Is(r.err, backupstore.ErrNotFound): // deleted meanwhile
 		default:
-			return nil, nil, classify(ctx, r.err)
+			return nil, nil, Classify(ctx, r.err)
 		}
 	}
 	slices.SortFunc(list, func(a, b Summary) int {
@@ -87,7 +87,7 @@ func Unfinished(ctx context.Context, e Env) ([]string, error) {
 	e = e.withDefaults()
 	all, err := scan(ctx, e, Filter{})
 	if err != nil {
-		return nil, classify(ctx, err)
+		return nil, Classify(ctx, err)
 	}
 	prefixes := []string{}
 	for _, f := range all {
@@ -150,11 +150,11 @@ func Show(ctx context.Context, e Env, ref format.Ref) (*Summary, *format.Manifes
 	case invalidManifest(err) && !errors.As(err, &version):
 		return nil, nil, damaged(ref, format.ManifestName, err.Error())
 	default:
-		return nil, nil, classify(ctx, notFound(ref, err))
+		return nil, nil, Classify(ctx, notFound(ref, err))
 	}
 	protected, err := isProtected(ctx, e, ref)
 	if err != nil {
-		return nil, nil, classify(ctx, err)
+		return nil, nil, Classify(ctx, err)
 	}
 	return summarize(ref, m, protected), m, nil
 }

@@ -43,7 +43,7 @@ func LogEnd(ctx context.Context, log *slog.Logger, kind progress.Kind, err error
 		return
 	}
 	level := slog.LevelError
-	switch classify(ctx, err).Code {
+	switch Classify(ctx, err).Code {
 	case Refused, Invalid, NotFound, Busy:
 		level = slog.LevelWarn
 	case Failed, Denied, Incomplete, Interrupted:

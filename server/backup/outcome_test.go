@@ -42,7 +42,7 @@ func TestOutcome(t *testing.T) {
 		"asked":          {asked, reading, progress.Cancelled, "", "read", "INFO backup cancelled reason=stopped as asked"},
 		"asked at once":  {asked, context.Canceled, progress.Cancelled, "", "interrupted", "INFO backup cancelled reason=stopped as asked"},
 		"reason":         {leaving, reading, progress.Cancelled, "the command ended", "read: the command ended", "INFO backup cancelled reason=the command ended"},
-		"said twice":     {leaving, classify(leaving, reading), progress.Cancelled, "the command ended", "read: the command ended", "INFO backup cancelled reason=the command ended"},
+		"said twice":     {leaving, Classify(leaving, reading), progress.Cancelled, "the command ended", "read: the command ended", "INFO backup cancelled reason=the command ended"},
 		"another reason": {asked, errorf(Failed, "disk on fire"), progress.Cancelled, "", "disk on fire", "INFO backup cancelled reason=stopped as asked"},
 	} {
 		state, err := Outcome(c.ctx, c.err)
@@ -56,7 +56,7 @@ func TestOutcome(t *testing.T) {
 		if c.err == nil {
 			continue
 		}
-		e := classify(c.ctx, c.err)
+		e := Classify(c.ctx, c.err)
 		if e.Error() != c.text || !errors.Is(e, c.err) {
 			t.Errorf("%s: the error is %q, want %q", name, e, c.text)
 		}

@@ -76,7 +76,7 @@ func existing(ctx context.Context, e Env, text, prefix string) (format.Ref, erro
 	o, err := e.Store.Head(ctx, ref.Key(format.ManifestName))
 	switch {
 	case err != nil:
-		return format.Ref{}, classify(ctx, err)
+		return format.Ref{}, Classify(ctx, err)
 	case o == nil:
 		return format.Ref{}, noBackup(text)
 	}
@@ -87,7 +87,7 @@ func existing(ctx context.Context, e Env, text, prefix string) (format.Ref, erro
 func resolvePath(ctx context.Context, e Env, text string) (format.Ref, error) {
 	all, err := scan(ctx, e, Filter{})
 	if err != nil {
-		return format.Ref{}, classify(ctx, err)
+		return format.Ref{}, Classify(ctx, err)
 	}
 	var refs []format.Ref
 	for _, f := range all {
@@ -103,7 +103,7 @@ func resolvePath(ctx context.Context, e Env, text string) (format.Ref, error) {
 func resolveName(ctx context.Context, e Env, text string) (format.Ref, error) {
 	all, err := scan(ctx, e, Filter{})
 	if err != nil {
-		return format.Ref{}, classify(ctx, err)
+		return format.Ref{}, Classify(ctx, err)
 	}
 	var refs []format.Ref
 	for _, f := range all {

@@ -33,17 +33,17 @@ func Restore(ctx context.Context, e Env, ref format.Ref, o RestoreOptions) (resu
 	}()
 	if err := r.prepare(ctx); err != nil {
 		log = log.With("prefix", ref.Prefix()) // the ARN may not be known
-		return nil, classify(ctx, err)
+		return nil, Classify(ctx, err)
 	}
 	log = log.With("backup", r.m.BackupARN)
 	log.InfoContext(ctx, "restore started")
 	if err := r.verify(ctx); err != nil {
-		return nil, classify(ctx, err)
+		return nil, Classify(ctx, err)
 	}
 	size := r.m.Table.SizeBytes
 	if !o.DryRun {
 		if size, err = r.load(ctx); err != nil {
-			return nil, classify(ctx, err)
+			return nil, Classify(ctx, err)
 		}
 	}
 	return &RestoreResult{

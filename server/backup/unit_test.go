@@ -105,7 +105,7 @@ func TestClassify(t *testing.T) {
 		"other":                           {t.Context(), errFault, Failed, false},
 		"end of context of somebody else": {t.Context(), context.DeadlineExceeded, Failed, false},
 	} {
-		e := classify(c.ctx, c.err)
+		e := Classify(c.ctx, c.err)
 		if e.Code != c.code || (e.Hint != "") != c.hint || e.Error() != c.err.Error() || !errors.Is(e, c.err) ||
 			e.JobCode() != string(c.code) || e.JobHint() != e.Hint {
 			t.Errorf("%s: %+v", name, e)

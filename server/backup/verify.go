@@ -39,30 +39,30 @@ func Verify(ctx context.Context, e Env, ref format.Ref) (report *Report, err err
 	var version *format.VersionError
 	switch {
 	case errors.As(err, &version):
-		return nil, classify(ctx, err)
+		return nil, Classify(ctx, err)
 	case invalidManifest(err):
 		report.Findings = append(report.Findings, Finding{Object: format.ManifestName, Message: err.Error()})
 		return report, nil
 	case err != nil:
-		return nil, classify(ctx, notFound(ref, err))
+		return nil, Classify(ctx, notFound(ref, err))
 	}
 	protected, err := isProtected(ctx, e, ref)
 	if err != nil {
-		return nil, classify(ctx, err)
+		return nil, Classify(ctx, err)
 	}
 	report.Backup = *summarize(ref, m, protected)
 	meter.SetBackup(m.BackupARN)
 	meter.SetTotal(m.Table.Items)
 	v, err := newVerifier(e, ref, m, meter)
 	if err != nil {
-		return nil, classify(ctx, err)
+		return nil, Classify(ctx, err)
 	}
 	v.report = report
 	if _, err := Definition(m, m.Table.Name); errors.Is(err, format.ErrManifest) {
 		_ = v.found(format.ManifestName, "%v", err) // with a report it returns nil
 	}
 	if err := v.run(ctx); err != nil {
-		return nil, classify(ctx, err)
+		return nil, Classify(ctx, err)
 	}
 	return report, nil
 }

@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/extenddb/extenddb/backupstore"
 	"github.com/extenddb/extenddb/server/backup"
+	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/progress"
 	"github.com/extenddb/extenddb/server/storage"
 )
@@ -27,7 +29,11 @@ func (o *Operator) backup(ctx context.Context, p BackupParams, report progress.S
 		return nil, err
 	}
 	defer closeStore()
-	defer o.sweepStore(ctx, store)
+	defer func() {
+		if s, ok := store.(Sweeper); ok && ctx.Err() == nil {
+			SweepStore(ctx, s, o.o.Clock, o.o.Log.With("store", p.Store))
+		}
+	}()
 	names := p.Tables
 	if p.All {
 		names, err = o.allTables(ctx)
@@ -63,23 +69,24 @@ func (o *Operator) backup(ctx context.Context, p BackupParams, report progress.S
 	return r, r.err(ctx, len(names), first)
 }
 
-// staleAfter is how long the temporary file of a put that was cut off stays.
+// staleAfter is the age at which the temporary file of a put belongs to one
+// that died.
 const staleAfter = 24 * time.Hour
 
-// sweepStore removes what dead processes left in a store that knows of such.
-func (o *Operator) sweepStore(ctx context.Context, store backupstore.Store) {
-	s, ok := store.(interface {
-		Sweep(ctx context.Context, olderThan time.Time) (n int, err error)
-	})
-	if !ok || ctx.Err() != nil {
-		return
-	}
-	n, err := s.Sweep(ctx, o.o.Clock.Now().Add(-staleAfter))
-	switch {
+// Sweeper is a store in which dead processes leave files.
+type Sweeper interface {
+	// Sweep removes those last written before the instant, and counts them.
+	Sweep(ctx context.Context, olderThan time.Time) (n int, err error)
+}
+
+// SweepStore removes what puts left in a store that died a day ago. That it
+// cannot is logged: other work can go on.
+func SweepStore(ctx context.Context, s Sweeper, clk clock.Clock, log *slog.Logger) {
+	switch n, err := s.Sweep(ctx, clk.Now().Add(-staleAfter)); {
 	case err != nil && ctx.Err() == nil:
-		o.o.Log.WarnContext(ctx, "removing stale files from the backup store failed", "err", err)
+		log.WarnContext(ctx, "removing stale files from the backup store failed", "err", err)
 	case n > 0:
-		o.o.Log.InfoContext(ctx, "removed stale files from the backup store", "files", n)
+		log.InfoContext(ctx, "removed stale files from the backup store", "files", n)
 	}
 }
 
