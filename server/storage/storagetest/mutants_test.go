@@ -23,7 +23,7 @@ type mutant struct {
 }
 
 // attempts is how often a check may miss a race that takes a microsecond.
-const attempts = 20
+const attempts = 100
 
 // TestMutants: the suite fails engines that are not sound.
 func TestMutants(t *testing.T) {
