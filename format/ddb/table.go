@@ -99,7 +99,23 @@ type TableDefinition struct {
 	TableClassSince        float64               `json:"TableClassSince,omitempty"`
 	DeletionProtection     bool                  `json:"DeletionProtectionEnabled,omitempty"`
 	SSE                    *SSEDescription       `json:"SSEDescription,omitempty"`
+	StreamViewType         string                `json:"StreamViewType,omitempty"` // "" without a stream
+	Tags                   []Tag                 `json:"Tags,omitempty"`           // sorted by key; of the live table only, no backup has them
 }
+
+// Tag is a label of a table, of no meaning to it.
+type Tag struct {
+	Key   string `json:"Key"`
+	Value string `json:"Value"`
+}
+
+// Values of StreamViewType: what change records hold beside the keys.
+const (
+	ViewKeysOnly = "KEYS_ONLY"
+	ViewNew      = "NEW_IMAGE"
+	ViewOld      = "OLD_IMAGE"
+	ViewBoth     = "NEW_AND_OLD_IMAGES"
+)
 
 // AttributeKind returns the type of a defined attribute, 0 when undefined.
 func (d *TableDefinition) AttributeKind(name string) Kind {

@@ -29,8 +29,18 @@ var (
 	// ErrUnsupported: this engine, as it is set up, cannot do it.
 	ErrUnsupported = errors.New("not supported by this storage engine")
 	// ErrUnavailable: the engine could not do it now (disk full, I/O error,
-	// database gone). Nothing of the call was kept; it may be tried again.
+	// database gone, all connections in use). Nothing of the call was kept; it
+	// may be tried again.
 	ErrUnavailable = errors.New("storage is unavailable")
+	// ErrConflict: other writers were in the way each time it was tried
+	// (deadlock, serialisation failure, lock timeout). Nothing of the call was
+	// kept; it may be tried again.
+	ErrConflict = errors.New("other writers were in the way")
+	// ErrInDoubt: the database was lost while the call was committed. It was
+	// carried out as a whole or not at all, and nobody can tell.
+	ErrInDoubt = errors.New("it is not known whether it was carried out")
+	// ErrHeld: somebody holds what a step of work needs; see *Held.
+	ErrHeld = errors.New("what it needs is held")
 	// ErrCorrupt: what is stored contradicts itself.
 	ErrCorrupt = errors.New("storage is corrupt")
 	// ErrLocked: another process holds the database; see *Locked.
@@ -72,3 +82,18 @@ func (e *Locked) Error() string {
 
 // Unwrap returns ErrLocked.
 func (e *Locked) Unwrap() error { return ErrLocked }
+
+// Held is an ErrHeld that names who holds what a step of work needs.
+type Held struct {
+	Holder string // "process 4711 (pg_dump) since 15:04:05"; "" when that is not known
+}
+
+func (e *Held) Error() string {
+	if e.Holder == "" {
+		return "what it needs is held by somebody else"
+	}
+	return "what it needs is held by " + e.Holder
+}
+
+// Unwrap returns ErrHeld.
+func (e *Held) Unwrap() error { return ErrHeld }

@@ -89,6 +89,7 @@ type Write struct {
 	Key    Key
 	Blind  bool // Decide ignores cur: the engine may write without reading
 	Decide Decide
+	Change Change // goes into the change record, when the table has a stream
 }
 
 // Result is what became of a Write.
@@ -108,7 +109,9 @@ type Token struct {
 
 // Writer changes rows. A write of a table that is DELETING or gone fails with
 // ErrTableNotFound; one re-created under its name is another table.
-// Acknowledged writes are durable.
+// Acknowledged writes are durable. Where others are in the way time and again,
+// a write fails with ErrConflict; where the database was lost while it was
+// committed, with ErrInDoubt.
 type Writer interface {
 	// Write changes one row atomically. The error is that of the Result.
 	Write(ctx context.Context, w Write) (Result, error)
@@ -149,8 +152,10 @@ type WorkKind uint8
 
 // The kinds of work.
 const (
-	TableDrop  WorkKind = iota + 1 // remove the rows and storage of a DELETING table, then its catalog row
-	Statistics                     // count a table and its indexes, sample its keys
+	TableDrop   WorkKind = iota + 1 // remove the rows and storage of a DELETING table, then its catalog row
+	Statistics                      // count a table and its indexes, sample its keys
+	TokenExpiry                     // remove the tokens of WriteAll that are over; of no table
+	RecordTrim                      // remove the change records older than RecordLife; of no table
 )
 
 // String names the kind in logs and status: "table-drop".
@@ -160,6 +165,10 @@ func (k WorkKind) String() string {
 		return "table-drop"
 	case Statistics:
 		return "statistics"
+	case TokenExpiry:
+		return "token-expiry"
+	case RecordTrim:
+		return "record-trim"
 	}
 	return "unknown"
 }
@@ -167,7 +176,7 @@ func (k WorkKind) String() string {
 // Work is something the catalog says is to be done.
 type Work struct {
 	Kind    WorkKind
-	Table   TableID
+	Table   TableID // 0: of no table
 	Account string
 	Name    string // of the table
 }
@@ -192,7 +201,9 @@ type Maintainer interface {
 type Lease interface {
 	// Step does a bounded part (some 20 ms) and tells how far it is. A step is
 	// idempotent: after a crash the work continues, it does not start again.
-	// Client writes get in between two steps. ErrNoWork when it is gone.
+	// Client writes get in between two steps. ErrNoWork when it is gone, or
+	// somebody else's by now; *Held when somebody holds what it needs: it is to
+	// be tried again soon.
 	Step(ctx context.Context, now time.Time) (Progress, error)
 	// Release gives the work up, finished or not. Idempotent.
 	Release() error

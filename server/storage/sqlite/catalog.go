@@ -18,10 +18,10 @@ import (
 
 // Table implements storage.Catalog.
 func (db *DB) Table(ctx context.Context, account, name string) (*storage.Table, error) {
-	if err := db.life.enter(); err != nil {
+	if err := db.life.Enter(); err != nil {
 		return nil, err
 	}
-	defer db.life.leave()
+	defer db.life.Leave()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -40,10 +40,10 @@ func (db *DB) Describe(ctx context.Context, account, name string) (*storage.Tabl
 
 // Tables implements storage.Catalog.
 func (db *DB) Tables(ctx context.Context, account, after string, limit int) (names []string, more bool, err error) {
-	if err := db.life.enter(); err != nil {
+	if err := db.life.Enter(); err != nil {
 		return nil, false, err
 	}
-	defer db.life.leave()
+	defer db.life.Leave()
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}

@@ -24,10 +24,10 @@ const (
 // their item derives, entries that are missing or too many, storage of tables
 // that are not there. It is slow; writes go on meanwhile.
 func (db *DB) Check(ctx context.Context) error {
-	if err := db.life.enter(); err != nil {
+	if err := db.life.Enter(); err != nil {
 		return err
 	}
-	defer db.life.leave()
+	defer db.life.Leave()
 	s, err := db.openReader(true)
 	if err != nil {
 		return public(err)

@@ -98,7 +98,7 @@ type DB struct {
 	tmp     string // directory to remove at the end
 	lock    *flock.Flock
 	files   []fileID // what the paths must name as long as it is open
-	life    life
+	life    storage.Life
 	closing sync.Once
 	cat     atomic.Pointer[catalog]
 	gate    atomic.Uint64 // see view
@@ -276,7 +276,7 @@ func (db *DB) Ping(ctx context.Context) error {
 // the database file and gives the lock up. A second call waits for the first.
 func (db *DB) Close() (err error) {
 	db.closing.Do(func() {
-		db.life.close()
+		db.life.Close()
 		db.loads.discard()
 		db.snaps.close()
 		db.pool.close()
@@ -289,10 +289,10 @@ func (db *DB) Close() (err error) {
 // read runs f on a reader. f must not wait for anything, the writer least of
 // all: readers are few.
 func (db *DB) read(ctx context.Context, f func(*session) error) error {
-	if err := db.life.enter(); err != nil {
+	if err := db.life.Enter(); err != nil {
 		return err
 	}
-	defer db.life.leave()
+	defer db.life.Leave()
 	return db.readInside(ctx, f)
 }
 
@@ -305,43 +305,6 @@ func (db *DB) readInside(ctx context.Context, f func(*session) error) error {
 	err = f(r)
 	db.pool.release(r, err)
 	return public(err)
-}
-
-// life counts running calls, so that Close can wait for them.
-type life struct {
-	mu     sync.Mutex
-	n      int
-	closed bool
-	idle   chan struct{} // closed when closed and n is 0
-}
-
-func (l *life) enter() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return storage.ErrClosed
-	}
-	l.n++
-	return nil
-}
-
-func (l *life) leave() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.n--; l.closed && l.n == 0 {
-		close(l.idle)
-	}
-}
-
-// close lets no call in any more and waits for those inside.
-func (l *life) close() {
-	l.mu.Lock()
-	l.closed, l.idle = true, make(chan struct{})
-	if l.n == 0 {
-		close(l.idle)
-	}
-	l.mu.Unlock()
-	<-l.idle
 }
 
 // isContext tells whether err is how ctx ended.

@@ -121,9 +121,9 @@ func (l *loading) step(f func() error) error {
 	if l.over != nil {
 		return fmt.Errorf("%w: only Abort is allowed: %w", storage.ErrInvalid, l.over)
 	}
-	err := l.db.life.enter()
+	err := l.db.life.Enter()
 	if err == nil {
-		defer l.db.life.leave()
+		defer l.db.life.Leave()
 		err = f()
 	}
 	if err != nil {
@@ -247,10 +247,10 @@ func (l *loading) Abort() error {
 // bulk runs a request that fills a transaction; f tells how many bytes it
 // stored.
 func (db *DB) bulk(ctx context.Context, f func(*tx) (bytes int, err error)) error {
-	if err := db.life.enter(); err != nil {
+	if err := db.life.Enter(); err != nil {
 		return err
 	}
-	defer db.life.leave()
+	defer db.life.Leave()
 	r := &request{last: true}
 	r.apply = func(tx *tx) (err error) {
 		r.bytes, err = f(tx)

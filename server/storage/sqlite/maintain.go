@@ -33,10 +33,10 @@ func (c *claims) init() { c.held = map[storage.Work]struct{}{} }
 // Pending implements storage.Maintainer: drops first. Work that is claimed is
 // not due.
 func (db *DB) Pending(ctx context.Context, now time.Time) ([]storage.Work, error) {
-	if err := db.life.enter(); err != nil {
+	if err := db.life.Enter(); err != nil {
 		return nil, err
 	}
-	defer db.life.leave()
+	defer db.life.Leave()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -73,10 +73,10 @@ func (c *claims) has(w storage.Work) bool {
 
 // Claim implements storage.Maintainer.
 func (db *DB) Claim(ctx context.Context, w storage.Work) (storage.Lease, error) {
-	if err := db.life.enter(); err != nil {
+	if err := db.life.Enter(); err != nil {
 		return nil, err
 	}
-	defer db.life.leave()
+	defer db.life.Leave()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -119,10 +119,10 @@ func (l *lease) table() (*storage.Table, error) {
 
 // Step implements storage.Lease.
 func (l *lease) Step(ctx context.Context, now time.Time) (storage.Progress, error) {
-	if err := l.db.life.enter(); err != nil {
+	if err := l.db.life.Enter(); err != nil {
 		return storage.Progress{}, err
 	}
-	defer l.db.life.leave()
+	defer l.db.life.Leave()
 	if _, err := l.table(); err != nil {
 		return storage.Progress{}, err
 	}

@@ -126,11 +126,11 @@ func compare(a, b [][]byte) int { return slices.CompareFunc(a, b, bytes.Compare)
 // cannot be written back past an open snapshot.
 func (db *DB) Range(ctx context.Context, t *storage.Table, r storage.Range) iter.Seq2[*storage.Row, error] {
 	return func(yield func(*storage.Row, error) bool) {
-		if err := db.life.enter(); err != nil {
+		if err := db.life.Enter(); err != nil {
 			yield(nil, err)
 			return
 		}
-		defer db.life.leave()
+		defer db.life.Leave()
 		c := &cursor{db: db, want: &r, chunk: db.bufs.Get().(*chunk)}
 		defer c.close()
 		if err := c.start(ctx, t); err != nil {

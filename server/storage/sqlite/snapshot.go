@@ -90,10 +90,10 @@ var _ storage.Snapshotter = (*DB)(nil)
 // Snapshot implements storage.Snapshotter. At most half as many as there are
 // readers, and at least one, may be open.
 func (db *DB) Snapshot(ctx context.Context, account, table string) (storage.Snapshot, error) {
-	if err := db.life.enter(); err != nil {
+	if err := db.life.Enter(); err != nil {
 		return nil, err
 	}
-	defer db.life.leave()
+	defer db.life.Leave()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

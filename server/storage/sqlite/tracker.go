@@ -374,10 +374,10 @@ func decodeSample(b []byte, index bool) ([]storage.Position, error) {
 // Sample implements storage.Reader. The positions are shared: they must not be
 // changed.
 func (db *DB) Sample(ctx context.Context, t *storage.Table, ix storage.IndexID, now time.Time) (sample []storage.Position, err error) {
-	if err := db.life.enter(); err != nil {
+	if err := db.life.Enter(); err != nil {
 		return nil, err
 	}
-	defer db.life.leave()
+	defer db.life.Leave()
 	if err := errors.Join(ctx.Err(), db.cat.Load().proves(t)); err != nil {
 		return nil, err
 	}

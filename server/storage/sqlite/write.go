@@ -118,13 +118,13 @@ func (db *DB) Write(ctx context.Context, w storage.Write) (storage.Result, error
 // WriteEach implements storage.Writer.
 func (db *DB) WriteEach(ctx context.Context, ws []storage.Write) []storage.Result {
 	results := make([]storage.Result, len(ws))
-	if err := db.life.enter(); err != nil {
+	if err := db.life.Enter(); err != nil {
 		for i, w := range ws {
 			results[i] = storage.Result{Table: w.Table, Err: err}
 		}
 		return results
 	}
-	defer db.life.leave()
+	defer db.life.Leave()
 	changes, reqs := make([]change, len(ws)), make([]*request, 0, len(ws))
 	owners := make([]int, 0, len(ws))
 	for i, w := range ws {
@@ -159,10 +159,10 @@ func (c *change) result(err error) storage.Result {
 
 // WriteAll implements storage.Writer.
 func (db *DB) WriteAll(ctx context.Context, ws []storage.Write, token *storage.Token) ([]storage.Result, error) {
-	if err := db.life.enter(); err != nil {
+	if err := db.life.Enter(); err != nil {
 		return nil, err
 	}
-	defer db.life.leave()
+	defer db.life.Leave()
 	changes, req := make([]change, len(ws)), &request{}
 	for i, w := range ws {
 		changes[i].w = w

@@ -109,10 +109,10 @@ func (w *writer) do(ctx context.Context, reqs ...*request) {
 
 // change runs f on the catalog, or whatever else is not a row.
 func (db *DB) change(ctx context.Context, last bool, f func(*tx) error) error {
-	if err := db.life.enter(); err != nil {
+	if err := db.life.Enter(); err != nil {
 		return err
 	}
-	defer db.life.leave()
+	defer db.life.Leave()
 	r := &request{apply: f, last: last}
 	db.w.do(ctx, r)
 	return r.err

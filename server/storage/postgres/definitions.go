@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/extenddb/extenddb/server/storage"
+)
+
+// querier is a connection or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// rowsOf names the relation of a table's rows.
+func rowsOf(id storage.TableID) string { return "extenddb_data.t_" + strconv.FormatInt(int64(id), 10) }
+
+// entriesOf names the relation of an index.
+func entriesOf(id storage.IndexID) string {
+	return "extenddb_data.x_" + strconv.FormatInt(int64(id), 10)
+}
+
+// definitions caches definitions. A cached one may be out of date: statements
+// prove theirs. That there is no table of some name is never cached.
+type definitions struct {
+	mu    sync.RWMutex
+	byID  map[storage.TableID]*storage.Table
+	names map[tableName]storage.TableID
+}
+
+type tableName struct{ account, name string }
+
+func (d *definitions) get(id storage.TableID) *storage.Table {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.byID[id]
+}
+
+func (d *definitions) named(account, name string) *storage.Table {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.byID[d.names[tableName{account, name}]]
+}
+
+// put keeps a definition, unless a newer one is known.
+func (d *definitions) put(t *storage.Table) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.byID == nil {
+		d.byID, d.names = map[storage.TableID]*storage.Table{}, map[tableName]storage.TableID{}
+	}
+	if old := d.byID[t.ID]; old == nil || old.Version < t.Version {
+		d.byID[t.ID] = t
+	}
+	name := tableName{t.Account, t.Name()}
+	if d.names[name] < t.ID { // ids rise
+		d.names[name] = t.ID
+	}
+}
+
+func (d *definitions) forget(id storage.TableID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t := d.byID[id]; t != nil {
+		if name := (tableName{t.Account, t.Name()}); d.names[name] == id {
+			delete(d.names, name)
+		}
+		delete(d.byID, id)
+	}
+}
+
+const selectTable = `SELECT t.id, t.version, t.status, t.created, t.uuid::text, t.account, t.name, t.definition,
+  ARRAY(SELECT i.id FROM extenddb.indexes i WHERE i.t = t.id ORDER BY i.id),
+  ARRAY(SELECT i.name FROM extenddb.indexes i WHERE i.t = t.id ORDER BY i.id)
+FROM extenddb.tables t `
+
+// Conditions for selectTable.
+const (
+	byID   = "WHERE t.id = $1"
+	byName = "WHERE t.account = $1 AND t.name = $2"
+)
+
+// readTable reads a committed definition, ErrTableNotFound when there is none.
+func readTable(ctx context.Context, q querier, where string, args ...any) (*storage.Table, error) {
+	var (
+		t       storage.Table
+		created time.Time
+		name    string
+		def     []byte
+		ids     []int64
+		indexes []string
+	)
+	err := q.QueryRow(ctx, selectTable+where, args...).
+		Scan(&t.ID, &t.Version, &t.Status, &created, &t.UUID, &t.Account, &name, &def, &ids, &indexes)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, storage.ErrTableNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.Created = created.UTC()
+	if err := json.Unmarshal(def, &t.Def); err != nil {
+		return nil, fmt.Errorf("%w: definition of table %q: %w", storage.ErrCorrupt, name, err)
+	}
+	byName := make(map[string]storage.IndexID, len(ids))
+	for i, n := range indexes {
+		byName[n] = storage.IndexID(ids[i])
+	}
+	order := make([]storage.IndexID, 0, len(ids))
+	for _, d := range t.Def.GlobalSecondaryIndexes {
+		order = append(order, byName[d.IndexName])
+	}
+	for _, d := range t.Def.LocalSecondaryIndexes {
+		order = append(order, byName[d.IndexName])
+	}
+	made, err := storage.NewTable(t, order)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", storage.ErrCorrupt, err)
+	}
+	return made, nil
+}
+
+// usable returns the newest known definition of a table that clients may read
+// and write: ErrTableNotFound when it is being loaded, deleted or gone. fresh:
+// the one that is known was found to be out of date.
+func (db *DB) usable(ctx context.Context, q querier, id storage.TableID, fresh bool) (*storage.Table, error) {
+	t := db.defs.get(id)
+	if t == nil || fresh {
+		var err error
+		if t, err = readTable(ctx, q, byID, int64(id)); err != nil {
+			if errors.Is(err, storage.ErrTableNotFound) {
+				db.defs.forget(id)
+			}
+			return nil, err
+		}
+		db.defs.put(t)
+	}
+	if t.Status != storage.Active {
+		return nil, storage.ErrTableNotFound
+	}
+	return t, nil
+}

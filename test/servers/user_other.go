@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package servers
+
+import "os/exec"
+
+// account is who servers run as: always as this process does.
+type account struct{}
+
+func unprivileged() (*account, error) { return nil, nil }
+
+func (*account) own(string) error { return nil }
+
+func (*account) run(*exec.Cmd) {}
