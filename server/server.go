@@ -77,6 +77,7 @@ func New(o Options) *Server {
 	runner := jobs.New(jobs.Options{Maintainer: o.Storage, Clock: o.Clock, Log: o.Log})
 	e := engine.New(engine.Options{Storage: o.Storage, Clock: o.Clock, Log: o.Log, Region: o.Region, Wake: runner.Wake})
 	handler := wire.New(e, wire.Options{Ready: o.Storage.Ping, Clock: o.Clock, Log: o.Log, Region: o.Region, Budget: o.Budget})
+	o.Storage.OnWork(runner.Wake)
 	board := progress.NewBoard(o.Clock, keepJobs)
 	operator := jobs.NewOperator(jobs.OperatorOptions{
 		Storage: o.Storage, OpenStore: o.OpenStore, Clock: o.Clock, Log: o.Log,
@@ -139,6 +140,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer func() {
 		stopJobs()
 		<-jobsDone
+		s.o.Storage.OnWork(nil)
 	}()
 	// Stopped before the runner, which tidies up after a restore that is cut off.
 	defer s.administer(ctx)()

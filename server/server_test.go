@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/extenddb/extenddb/server/auth"
+	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/server/storage/storagetest"
 )
@@ -185,6 +186,35 @@ func TestFinishesDropsOfAnEarlierLife(t *testing.T) {
 	second := start(t, Options{Storage: w})
 	<-w.released
 	second.want(400, "ResourceNotFoundException", "DescribeTable", named)
+}
+
+// TestHearsOfWork: what becomes due without a request of this server is done
+// when storage says so, and storage says nothing to a server that has ended.
+func TestHearsOfWork(t *testing.T) {
+	t.Parallel()
+	w := newWatched()
+	registered := make(chan func(), 2)
+	r := start(t, Options{Clock: clock.NewFake(time.Unix(0, 0)), // no poll is ever due
+		Storage: &storagetest.Stub{Engine: w, OnOnWork: func(wake func()) { registered <- wake }}})
+	r.want(200, "films", "CreateTable", create)
+	wake := <-registered
+	if _, err := w.DropTable(t.Context(), auth.DefaultAccount, "films", func(*storage.Table) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	wake()
+	for { // the table may have been counted before
+		<-w.released
+		if _, err := w.Table(t.Context(), auth.DefaultAccount, "films"); errors.Is(err, storage.ErrTableNotFound) {
+			break
+		}
+	}
+	r.stop()
+	if err := <-r.result; err != nil {
+		t.Error(err)
+	}
+	if wake := <-registered; wake != nil {
+		t.Error("a server that has ended is still told of work")
+	}
 }
 
 func TestReadiness(t *testing.T) {

@@ -73,6 +73,8 @@ func (f *fake) Claim(_ context.Context, w storage.Work) (storage.Lease, error) {
 	return nil, storage.ErrNoWork
 }
 
+func (f *fake) OnWork(func()) {}
+
 type lease struct {
 	f        *fake
 	task     *task

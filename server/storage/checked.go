@@ -297,6 +297,9 @@ func (c *checked) Claim(ctx context.Context, w Work) (Lease, error) {
 	return &checkedLease{l, c, c.hold(fmt.Sprintf("lease of %s on %q", w.Kind, w.Name))}, nil
 }
 
+// OnWork implements Maintainer.
+func (c *checked) OnWork(wake func()) { c.next.OnWork(wake) }
+
 type checkedLease struct {
 	next Lease
 	c    *checked

@@ -195,6 +195,13 @@ type Maintainer interface {
 	// process dies. ErrClaimed when somebody else is, ErrNoWork when it is done
 	// or gone.
 	Claim(ctx context.Context, w Work) (Lease, error)
+	// OnWork registers what is called when work may have become due other than
+	// through a call of this engine: a call of another server on the same
+	// database, the end of what held a table. wake never blocks, and may be
+	// called from any goroutine, also for nothing. It takes the place of an
+	// earlier one; after nil none is called any more, but one that is being
+	// called may still be running.
+	OnWork(wake func())
 }
 
 // Lease is the ownership of a piece of work.

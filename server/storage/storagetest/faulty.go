@@ -246,6 +246,12 @@ func (f *Faulty) Claim(ctx context.Context, w storage.Work) (storage.Lease, erro
 	return faultyLease{l, f}, nil
 }
 
+// OnWork implements storage.Maintainer. It cannot fail, but counts.
+func (f *Faulty) OnWork(wake func()) {
+	_ = f.next("OnWork")
+	f.Engine.OnWork(wake)
+}
+
 type faultyLease struct {
 	next storage.Lease
 	f    *Faulty

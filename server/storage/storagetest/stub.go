@@ -33,6 +33,7 @@ type Stub struct {
 	OnSample      func(ctx context.Context, t *storage.Table, ix storage.IndexID, now time.Time) ([]storage.Position, error)
 	OnPending     func(ctx context.Context, now time.Time) ([]storage.Work, error)
 	OnClaim       func(ctx context.Context, w storage.Work) (storage.Lease, error)
+	OnOnWork      func(wake func())
 	OnSnapshot    func(ctx context.Context, account, table string) (storage.Snapshot, error)
 	OnLoad        func(ctx context.Context, account string, def ddb.TableDefinition, at time.Time) (storage.Loading, error)
 }
@@ -171,4 +172,13 @@ func (s *Stub) Claim(ctx context.Context, w storage.Work) (storage.Lease, error)
 		return s.OnClaim(ctx, w)
 	}
 	return s.Engine.Claim(ctx, w)
+}
+
+// OnWork implements storage.Maintainer.
+func (s *Stub) OnWork(wake func()) {
+	if s.OnOnWork != nil {
+		s.OnOnWork(wake)
+		return
+	}
+	s.Engine.OnWork(wake)
 }
