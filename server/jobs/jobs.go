@@ -26,7 +26,7 @@ type Options struct {
 
 	Poll     time.Duration // the catalog is read again after so long without a Wake; default 30 s
 	Parallel int           // pieces of work of one kind that take turns; default 4
-	MinRetry time.Duration // after the first failure of a piece of work; doubles; default 1 s
+	MinRetry time.Duration // after the first failure of a piece of work, which doubles, and while it is held; default 1 s
 	MaxRetry time.Duration // and no longer than that; default 5 min
 }
 
@@ -66,6 +66,7 @@ type job struct {
 // retry is when a piece of work is tried again, most often because it failed.
 type retry struct {
 	failures int
+	holder   *string // of what it waits for, as told of in the log; nil: it does not wait
 	at       time.Time
 }
 
@@ -248,19 +249,33 @@ func (r *Runner) step(ctx context.Context, j *job) bool {
 	if released := j.lease.Release(); err == nil {
 		err = released
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+		r.finished(ctx, j, progress)
+	case errors.Is(err, storage.ErrHeld):
+		r.held(ctx, j.work, err)
+	default:
 		r.failed(ctx, j.work, err)
-		return false
 	}
+	return false
+}
+
+func (r *Runner) finished(ctx context.Context, j *job, p storage.Progress) {
 	// Should the catalog list it again at once, then not in a busy loop.
 	r.retries[j.work] = &retry{at: r.o.Clock.Now().Add(r.o.MinRetry)}
-	level := slog.LevelInfo
-	if j.work.Kind == storage.Statistics { // routine, for every table
-		level = slog.LevelDebug
+	level := slog.LevelDebug // routine
+	if j.work.Kind == storage.TableDrop {
+		level = slog.LevelInfo
 	}
-	r.o.Log.Log(ctx, level, "job finished", "kind", j.work.Kind.String(), "account", j.work.Account, "table", j.work.Name,
-		"rows", progress.Done, "took", r.o.Clock.Now().Sub(j.since))
-	return false
+	r.o.Log.Log(ctx, level, "job finished", append(named(j.work), "rows", p.Done, "took", r.o.Clock.Now().Sub(j.since))...)
+}
+
+// named is what the log says of a piece of work.
+func named(w storage.Work) []any {
+	if w.Table == 0 && w.Name == "" {
+		return []any{"kind", w.Kind.String()}
+	}
+	return []any{"kind", w.Kind.String(), "account", w.Account, "table", w.Name}
 }
 
 // safeStep makes a panic of one job an error: the server and the other jobs
@@ -274,32 +289,51 @@ func safeStep(ctx context.Context, l storage.Lease, now time.Time) (p storage.Pr
 	return l.Step(ctx, now)
 }
 
-// failed puts w off: longer each time, until it succeeds.
-func (r *Runner) failed(ctx context.Context, w storage.Work, err error) {
-	if ctx.Err() != nil {
-		return // we are stopping; that is no failure
-	}
+// putOff returns what is known of earlier tries of w.
+func (r *Runner) putOff(w storage.Work) *retry {
 	again := r.retries[w]
 	if again == nil {
 		again = &retry{}
 		r.retries[w] = again
 	}
+	return again
+}
+
+// held puts w off while somebody holds what it needs: that is no failure,
+// however long it takes.
+func (r *Runner) held(ctx context.Context, w storage.Work, err error) {
+	again, holder := r.putOff(w), ""
+	if h := (*storage.Held)(nil); errors.As(err, &h) {
+		holder = h.Holder
+	}
+	again.at = r.o.Clock.Now().Add(r.o.MinRetry)
+	if again.holder == nil || *again.holder != holder {
+		again.holder = &holder
+		r.o.Log.InfoContext(ctx, "job waits", append(named(w), "reason", err)...)
+	}
+}
+
+// failed puts w off: longer each time, until it succeeds.
+func (r *Runner) failed(ctx context.Context, w storage.Work, err error) {
+	if ctx.Err() != nil {
+		return // we are stopping; that is no failure
+	}
+	again := r.putOff(w)
+	again.holder = nil
 	wait := r.o.MaxRetry
 	if again.failures < 30 { // no overflow
 		wait = min(r.o.MinRetry<<again.failures, r.o.MaxRetry)
 	}
 	again.failures++
 	again.at = r.o.Clock.Now().Add(wait)
-	r.o.Log.WarnContext(ctx, "job failed", "kind", w.Kind.String(), "account", w.Account, "table", w.Name,
-		"failures", again.failures, "retry_in", wait, "err", err)
+	r.o.Log.WarnContext(ctx, "job failed", append(named(w), "failures", again.failures, "retry_in", wait, "err", err)...)
 }
 
 func (r *Runner) releaseAll(ctx context.Context) {
 	for _, l := range r.kinds {
 		for _, j := range l.running {
 			if err := j.lease.Release(); err != nil {
-				r.o.Log.WarnContext(ctx, "releasing a job failed", "kind", j.work.Kind.String(), "account", j.work.Account,
-					"table", j.work.Name, "err", err)
+				r.o.Log.WarnContext(ctx, "releasing a job failed", append(named(j.work), "err", err)...)
 			}
 		}
 		l.running = nil

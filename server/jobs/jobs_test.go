@@ -338,6 +338,65 @@ func TestClaimedByOthers(t *testing.T) {
 	}
 }
 
+// TestHeld: work that waits for somebody is tried every second for as long as
+// it takes, told of once per holder, and is never a failure.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	held := func(by string) error { return fmt.Errorf("detach: %w", &storage.Held{Holder: by}) }
+	stuck := drop("stuck", 2)
+	stuck.faults = []error{held("a dump"), held("a dump"), held("a dump"), held("a backup"), errors.New("boom"), held("a backup"), storage.ErrHeld}
+	b := start(t, stuck)
+	b.asleep()
+	const try = "claim stuck, step stuck, release stuck"
+	b.want(t, try)
+	for range 6 {
+		b.clock.Advance(defaultMinRetry - 1)
+		b.want(t, "")
+		b.clock.Advance(1)
+		b.asleep()
+		b.want(t, try)
+	}
+	b.clock.Advance(defaultMinRetry)
+	b.asleep()
+	b.want(t, "claim stuck, step stuck, step stuck, release stuck")
+	b.stop()
+	waits := []string{"a dump", "a backup", "a backup", ""} // told of again after a failure
+	log := b.out.String()
+	for i, line := range strings.Split(strings.TrimSpace(log), "\n") {
+		if strings.Contains(line, "job waits") {
+			if len(waits) == 0 || !strings.Contains(line, "level=INFO") || !strings.Contains(line, waits[0]) {
+				t.Errorf("line %d is %s", i, line)
+			} else {
+				waits = waits[1:]
+			}
+		}
+	}
+	if len(waits) > 0 || strings.Count(log, "job failed") != 1 || !strings.Contains(log, "failures=1 retry_in=1s") {
+		t.Errorf("%d waits are not told of in %s", len(waits), log)
+	}
+}
+
+// TestWorkOfNoTable is logged without a table, quietly while all is well.
+func TestWorkOfNoTable(t *testing.T) {
+	t.Parallel()
+	tokens := &task{Work: storage.Work{Kind: storage.TokenExpiry}, steps: 1, faults: []error{errors.New("boom")}}
+	records := &task{Work: storage.Work{Kind: storage.RecordTrim}, steps: 1}
+	b := start(t, tokens, records)
+	b.asleep()
+	b.clock.Advance(defaultMinRetry)
+	b.asleep()
+	b.stop()
+	if log := b.out.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, `msg="job failed" kind=token-expiry failures=1`) {
+		t.Errorf("log: %s", log)
+	}
+	var out bytes.Buffer
+	r := New(Options{Clock: clock.NewFake(time.Unix(0, 0)), Log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	r.finished(t.Context(), &job{work: records.Work, since: time.Unix(0, 0)}, storage.Progress{Done: 3})
+	if !strings.Contains(out.String(), `level=DEBUG msg="job finished" kind=record-trim rows=3`) {
+		t.Errorf("log: %s", out.String())
+	}
+}
+
 func TestUnreadableCatalog(t *testing.T) {
 	t.Parallel()
 	b := start(t)

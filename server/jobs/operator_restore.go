@@ -84,7 +84,8 @@ func (o *Operator) release(name string) {
 
 // SweepAbandoned does all table drops that are due, for a command that holds
 // the database itself and so has no Runner: what a restore left that died is
-// among them. One that fails does not stop the others.
+// among them. One that fails does not stop the others. One that another server
+// does, or somebody holds up, is left to that server or to the next one.
 func SweepAbandoned(ctx context.Context, m storage.Maintainer, c clock.Clock, log *slog.Logger) error {
 	pending, err := m.Pending(ctx, c.Now())
 	if err != nil {
@@ -95,7 +96,11 @@ func SweepAbandoned(ctx context.Context, m storage.Maintainer, c clock.Clock, lo
 		if w.Kind != storage.TableDrop || ctx.Err() != nil {
 			continue
 		}
-		if err := sweep(ctx, m, c, log, w); err != nil && !errors.Is(err, storage.ErrNoWork) {
+		switch err := sweep(ctx, m, c, log, w); {
+		case err == nil, errors.Is(err, storage.ErrNoWork), errors.Is(err, storage.ErrClaimed):
+		case errors.Is(err, storage.ErrHeld):
+			log.InfoContext(ctx, "job waits", append(named(w), "reason", err)...)
+		default:
 			failed = append(failed, fmt.Errorf("drop table %q: %w", w.Name, err))
 		}
 	}
@@ -115,8 +120,7 @@ func sweep(ctx context.Context, m storage.Maintainer, c clock.Clock, log *slog.L
 			return err
 		}
 		if p.Finished {
-			log.InfoContext(ctx, "job finished", "kind", w.Kind.String(), "account", w.Account, "table", w.Name,
-				"rows", p.Done, "took", c.Now().Sub(since))
+			log.InfoContext(ctx, "job finished", append(named(w), "rows", p.Done, "took", c.Now().Sub(since))...)
 			return nil
 		}
 	}

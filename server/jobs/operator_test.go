@@ -851,18 +851,24 @@ func TestSweepAbandoned(t *testing.T) {
 	f := &fake{t: t, released: make(chan struct{}, 100)}
 	f.add(&task{Work: drop("slow"), steps: 3}, &task{Work: storage.Work{Kind: storage.Statistics, Name: "count"}, steps: 1},
 		&task{Work: drop("gone"), steps: 1, faults: []error{storage.ErrNoWork}}, &task{Work: drop("owned"), claimErr: storage.ErrClaimed},
+		&task{Work: drop("waiting"), steps: 1, faults: []error{&storage.Held{Holder: "a dump"}}},
 		&task{Work: drop("bad"), steps: 1, faults: []error{errors.New("disk on fire")}}, &task{Work: drop("mad"), steps: 1, faults: []error{errPanic}},
 		&task{Work: drop("last"), steps: 1})
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	err := SweepAbandoned(t.Context(), f, clock.NewFake(epoch), logger)
-	for _, text := range []string{`drop table "owned": work is owned`, `drop table "bad": disk on fire`, `drop table "mad": panic`} {
+	for _, text := range []string{`drop table "bad": disk on fire`, `drop table "mad": panic`} {
 		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("the error is %v, want %q in it", err, text)
 		}
 	}
-	if err != nil && strings.Contains(err.Error(), "gone") {
-		t.Errorf("the error is %v", err)
+	for _, name := range []string{"gone", "owned", "waiting"} {
+		if err != nil && strings.Contains(err.Error(), name) {
+			t.Errorf("the error is %v", err)
+		}
+	}
+	if !strings.Contains(log.String(), `msg="job waits" kind=table-drop account=`+account+` table=waiting reason="what it needs is held by a dump"`) {
+		t.Errorf("log: %s", log.String())
 	}
 	if f.claimed != 0 || strings.Count(log.String(), "job finished") != 2 || strings.Contains(f.events(), "count") {
 		t.Errorf("%d leases are held; log: %s", f.claimed, log.String())
