@@ -92,13 +92,44 @@ func Load(fsys fs.FS, dir string) ([]Step, error) {
 // Compare tells what a database needs that had these steps applied, in order.
 // *Newer, or ErrEdited when one of them is not the step of that number.
 func Compare(steps []Step, applied []Applied) (Plan, error) {
-	if len(applied) > len(steps) {
-		return Plan{}, &Newer{Database: len(applied), Program: len(steps)}
+	if n := len(applied); n > 0 && applied[n-1].Version > len(steps) {
+		return Plan{}, &Newer{Database: applied[n-1].Version, Program: len(steps)}
 	}
 	for i, a := range applied {
-		if s := steps[i]; a.Version != s.Version || string(a.Digest) != string(s.Digest[:]) {
-			return Plan{}, fmt.Errorf("%w: step %d (%s)", ErrEdited, s.Version, s.Name)
+		switch {
+		case a.Version != i+1:
+			return Plan{}, fmt.Errorf("%w: step %d is missing before step %d", ErrEdited, i+1, a.Version)
+		case string(a.Digest) != string(steps[i].Digest[:]):
+			return Plan{}, fmt.Errorf("%w: step %d (%s)", ErrEdited, a.Version, steps[i].Name)
 		}
 	}
 	return Plan{From: len(applied), To: len(steps), Steps: steps[len(applied):]}, nil
+}
+
+// Options say how a migration is carried out.
+type Options struct {
+	// LockWait is how long to wait for another migration, or for whoever else
+	// has the database, to end; 0: not at all.
+	LockWait time.Duration
+	// NoCopy: no copy of the database is kept; for engines that keep one.
+	NoCopy bool
+	// Waiting is told, at most once for each, whom the migration waits for; may
+	// be nil.
+	Waiting func(holder string)
+	// Report is told before step i of n, from 1; may be nil.
+	Report func(s Step, i, n int)
+}
+
+// Begin reports step i of n, from 1.
+func (o Options) Begin(s Step, i, n int) {
+	if o.Report != nil {
+		o.Report(s, i, n)
+	}
+}
+
+// Wait reports whom the migration waits for.
+func (o Options) Wait(holder string) {
+	if o.Waiting != nil {
+		o.Waiting(holder)
+	}
 }
