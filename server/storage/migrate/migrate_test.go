@@ -33,7 +33,7 @@ func TestLoad(t *testing.T) {
 		{name: "not from 1", files: []string{"0002_two.sql"}, says: "is not number 1"},
 		{name: "twice", files: []string{"0001_a.sql", "0001_b.sql"}, says: "0001_b.sql is not number 2"},
 		{name: "no number", files: []string{"first.sql"}, says: "first.sql is not number 1"},
-		{name: "order of names", files: []string{"1_a.sql", "10_j.sql", "2_b.sql"}, says: "10_j.sql is not number 2"},
+		{name: "order of names", files: []string{"1_a.sql", "10_j.sql", "2_b.sql"}, says: "10_j.sql is not number 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
