@@ -100,6 +100,12 @@ func (db *DB) createTable(
 		int64(t.ID), t.Version, int16(status), t.Created, t.UUID, account, def.TableName, text); err != nil {
 		return nil, err
 	}
+	// Whoever notes statistics updates this row, or finds that the table is gone.
+	// One that is empty need not be counted.
+	if _, err := tx.Exec(ctx, "INSERT INTO extenddb.table_stats (t, counted) SELECT $1, CASE WHEN $3 THEN $2::timestamptz END",
+		int64(t.ID), t.Created, status == storage.Active); err != nil {
+		return nil, err
+	}
 	if _, err := tx.Exec(ctx, "INSERT INTO extenddb.indexes (id, t, name) SELECT unnest($1::bigint[]), $2, unnest($3::text[])",
 		ids[1:], int64(t.ID), names); err != nil {
 		return nil, err

@@ -61,6 +61,8 @@ type DB struct {
 	life    storage.Life
 	closing sync.Once
 	defs    definitions
+	stats   *tracker
+	longs   *longs
 }
 
 // Open connects to the database and initialises it when it is empty. Errors: a
@@ -72,7 +74,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{o: o}
+	db := &DB{o: o, longs: newLongs(o.MaxConns)}
+	db.stats = newTracker(db)
 	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("open the connection pool: %w", err)
 	}
