@@ -5,7 +5,10 @@
 // the wire with the service's texts.
 package api
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
 
 // Error is an answer other than success.
 type Error struct {
@@ -15,6 +18,9 @@ type Error struct {
 	// Item is the canonical JSON of the item that a failed condition found, for
 	// ReturnValuesOnConditionCheckFailure ALL_OLD; nil otherwise.
 	Item []byte
+	// Reasons are those of a cancelled transaction, one for each of its
+	// actions in order; nil otherwise.
+	Reasons []CancellationReason
 	// Cause is what went wrong inside, for the log; never sent.
 	Cause error
 }
@@ -36,6 +42,24 @@ const (
 	CodeAccessDenied      = "AccessDeniedException"
 	CodeInternal          = "InternalServerError"
 	CodeThrottling        = "ThrottlingException"
+	CodeCanceled          = "TransactionCanceledException"
+	CodeConflict          = "TransactionConflictException"
+	CodeTokenMismatch     = "IdempotentParameterMismatchException"
+)
+
+// CancellationReason says what one action of a cancelled transaction met.
+type CancellationReason struct {
+	Code    string // ReasonNone and so on
+	Message string // "" for ReasonNone
+	Item    []byte // as in Error
+}
+
+// Codes of cancellation reasons.
+const (
+	ReasonNone       = "None"
+	ReasonCondition  = "ConditionalCheckFailed"
+	ReasonValidation = "ValidationError"
+	ReasonConflict   = "TransactionConflict"
 )
 
 // Validation returns a ValidationException.
@@ -74,6 +98,37 @@ func AccessDenied(message string) *Error {
 // canonical JSON of the present item when the caller asked for it, else nil.
 func ConditionFailed(item []byte) *Error {
 	return &Error{Code: CodeConditionalFailed, Message: "The conditional request failed", Status: http.StatusBadRequest, Item: item}
+}
+
+// TextConflict is what the service says of an item that others are writing.
+const TextConflict = "Transaction is ongoing for the item"
+
+// Conflict returns the TransactionConflictException of a single write that
+// others were in the way of.
+func Conflict(cause error) *Error {
+	return &Error{Code: CodeConflict, Message: TextConflict, Status: http.StatusBadRequest, Cause: cause}
+}
+
+// Canceled returns the TransactionCanceledException of a transaction, whose
+// message lists the codes of the reasons.
+func Canceled(reasons []CancellationReason) *Error {
+	codes := make([]string, len(reasons))
+	for i, r := range reasons {
+		codes[i] = r.Code
+	}
+	return &Error{
+		Code: CodeCanceled, Status: http.StatusBadRequest, Reasons: reasons,
+		Message: "Transaction cancelled, please refer cancellation reasons for specific reasons [" + strings.Join(codes, ", ") + "]",
+	}
+}
+
+// TokenMismatch returns the answer to a ClientRequestToken that another request
+// has used.
+func TokenMismatch() *Error {
+	return &Error{
+		Code: CodeTokenMismatch, Status: http.StatusBadRequest,
+		Message: "DynamoDB rejected the request because you retried a request with a different payload but with an idempotent token that was already used.",
+	}
 }
 
 // Internal returns an InternalServerError (HTTP 500) that hides its cause.

@@ -10,7 +10,7 @@ import (
 	"github.com/extenddb/extenddb/format/ddb"
 )
 
-// Codes that never leave an operation: the HTTP layer answers with them.
+// Codes of answers that the service does not model.
 const (
 	CodeRequestTooLarge = "RequestEntityTooLarge"
 	CodeRequestTimeout  = "RequestTimeout"
@@ -49,6 +49,15 @@ func Unavailable() *Error {
 	return &Error{Code: CodeUnavailable, Message: "The server is busy, try again", Status: http.StatusServiceUnavailable}
 }
 
+// StorageUnavailable returns the answer while the database cannot be reached or
+// written (HTTP 503): nothing was done, clients try again.
+func StorageUnavailable(cause error) *Error {
+	return &Error{
+		Code: CodeUnavailable, Message: "The service is temporarily unavailable, try again",
+		Status: http.StatusServiceUnavailable, Cause: cause,
+	}
+}
+
 // Namespaces of error types.
 const (
 	namespaceModel        = "com.amazonaws.dynamodb.v20120810#"
@@ -69,6 +78,8 @@ func form(code string) (namespace, message string) {
 		return namespaceService, "message"
 	case CodeThrottling:
 		return namespaceAvailability, "message"
+	case CodeCanceled:
+		return namespaceModel, "Message"
 	}
 	return namespaceModel, "message"
 }
@@ -94,7 +105,29 @@ func (e *Error) AppendJSON(dst []byte) []byte {
 		dst = append(dst, `,"Item":`...)
 		dst = append(dst, e.Item...)
 	}
+	if e.Reasons != nil {
+		dst = append(dst, `,"CancellationReasons":`...)
+		dst = appendReasons(dst, e.Reasons)
+	}
 	return append(dst, '}')
+}
+
+func appendReasons(dst []byte, reasons []CancellationReason) []byte {
+	dst = append(dst, '[')
+	for i, r := range reasons {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = ddb.AppendString(append(dst, `{"Code":`...), r.Code)
+		if r.Message != "" {
+			dst = ddb.AppendString(append(dst, `,"Message":`...), cut(r.Message))
+		}
+		if r.Item != nil {
+			dst = append(append(dst, `,"Item":`...), r.Item...)
+		}
+		dst = append(dst, '}')
+	}
+	return append(dst, ']')
 }
 
 // cut returns the first maxMessage bytes of s, or up to three fewer for a

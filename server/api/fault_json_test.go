@@ -29,6 +29,15 @@ func TestErrorJSON(t *testing.T) {
 		{ConditionFailed([]byte(`{"a":{"N":"1"}}`)), 400,
 			`{"__type":"` + model + `ConditionalCheckFailedException","message":"The conditional request failed","Item":{"a":{"N":"1"}}}`},
 		{Internal(io.ErrUnexpectedEOF), 500, `{"__type":"` + model + `InternalServerError","message":"Internal server error"}`},
+		{Conflict(io.ErrUnexpectedEOF), 400, `{"__type":"` + model + `TransactionConflictException","message":"Transaction is ongoing for the item"}`},
+		{Canceled([]CancellationReason{
+			{Code: ReasonNone}, {Code: ReasonCondition, Message: "m", Item: []byte(`{"a":{"N":"1"}}`)}, {Code: ReasonValidation, Message: `"`},
+		}), 400, `{"__type":"` + model + `TransactionCanceledException",` +
+			`"Message":"Transaction cancelled, please refer cancellation reasons for specific reasons [None, ConditionalCheckFailed, ValidationError]",` +
+			`"CancellationReasons":[{"Code":"None"},{"Code":"ConditionalCheckFailed","Message":"m","Item":{"a":{"N":"1"}}},{"Code":"ValidationError","Message":"\""}]}`},
+		{TokenMismatch(), 400, `{"__type":"` + model + `IdempotentParameterMismatchException","message":"DynamoDB rejected the request because ` +
+			`you retried a request with a different payload but with an idempotent token that was already used."}`},
+		{StorageUnavailable(io.ErrUnexpectedEOF), 503, `{"__type":"` + model + `ServiceUnavailable","message":"The service is temporarily unavailable, try again"}`},
 		{Serialization(&ddb.SyntaxError{Message: "m"}), 400, `{"__type":"com.amazon.coral.service#SerializationException","Message":"m"}`},
 		{Serialization(&ddb.SyntaxError{}), 400, `{"__type":"com.amazon.coral.service#SerializationException"}`},
 		{UnknownOperation(), 400, `{"__type":"com.amazon.coral.service#UnknownOperationException"}`},
