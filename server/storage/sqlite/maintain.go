@@ -303,7 +303,7 @@ type count struct {
 	samples []walked
 	target  int // 0 the table, then its indexes
 	after   *storage.Position
-	thin    thinner
+	thin    storage.Thinner
 	items   int64 // of the target
 	bytes   int64
 	done    int64
@@ -344,7 +344,7 @@ func (c *count) walk(ctx context.Context, t *storage.Table, begin time.Time, lim
 		if err != nil {
 			return false, err
 		}
-		c.thin.add(row)
+		c.thin.Add(row)
 		c.items++
 		c.bytes += int64(row.Size)
 		if c.done++; c.done >= limit || c.done%look == 0 && c.db.o.Clock.Now().Sub(begin) >= stepTime {
@@ -371,9 +371,9 @@ func (c *count) next(t *storage.Table) {
 	} else {
 		c.stats.Indexes[ix] = storage.IndexStats{Items: c.items, Bytes: c.bytes}
 	}
-	c.samples = append(c.samples, walked{ix, c.thin.kept})
+	c.samples = append(c.samples, walked{ix, c.thin.Sample()})
 	c.target++
-	c.after, c.items, c.bytes, c.thin = nil, 0, 0, thinner{}
+	c.after, c.items, c.bytes, c.thin = nil, 0, 0, storage.Thinner{}
 }
 
 // store makes the statistics known, and those samples that no scan holds.
@@ -404,7 +404,7 @@ func (c *count) store(ctx context.Context, now time.Time) error {
 				later = later || empty && len(s.positions) > 0
 				continue
 			}
-			if err := tx.run(sqlSetSample, id, int64(s.ix), encodeSample(s.positions)); err != nil {
+			if err := tx.run(sqlSetSample, id, int64(s.ix), storage.EncodeSample(s.positions)); err != nil {
 				return err
 			}
 			tx.onCommit(func() { k.uncache(c.id, s.ix) })

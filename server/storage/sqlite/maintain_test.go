@@ -3,7 +3,6 @@
 package sqlite
 
 import (
-	"encoding/binary"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -230,54 +229,6 @@ func TestStatisticsAcrossRestarts(t *testing.T) {
 	if s, err := db.Sample(t.Context(), tab, 0, clk.Now()); len(s) != 150 || err != nil {
 		t.Errorf("sample of %d (%v)", len(s), err)
 	}
-}
-
-// TestSegmentsAreEven for any number of rows: none has more than twice the
-// mean.
-func TestSegmentsAreEven(t *testing.T) {
-	t.Parallel()
-	const segments = 16
-	for rows, size := range map[int]int{
-		16: 8, 100: 8, 4095: 8, 4096: 8, 4097: 8, 8191: 8, 10_000: 8, 1_000_000: 8, 99_999: 2700, 777: 2700,
-	} {
-		var n thinner
-		row := storage.Row{Key: storage.Key{PK: make([]byte, size)}}
-		for i := range rows {
-			binary.BigEndian.PutUint64(row.Key.PK, uint64(i))
-			n.add(&row)
-		}
-		if most := min(maxSample, maxSampleBytes/size+1); len(n.kept) > most || len(n.kept) < min(rows, most/2) {
-			t.Errorf("%d rows: sample of %d, at most %d", rows, len(n.kept), most)
-		}
-		last := 0
-		for i := 1; i <= segments; i++ {
-			end := rows
-			if i < segments {
-				end = int(binary.BigEndian.Uint64(n.kept[i*len(n.kept)/segments].PK))
-			}
-			if got := end - last; got*segments > 2*rows {
-				t.Errorf("%d rows: segment %d has %d", rows, i, got)
-			}
-			last = end
-		}
-	}
-}
-
-func FuzzSample(f *testing.F) {
-	f.Add(encodeSample([]storage.Position{{PK: []byte("a\x00"), SK: []byte{}}, {P: []byte("p"), S: []byte("s"), PK: []byte("b")}}))
-	f.Add([]byte{0, 0, 1})
-	f.Add([]byte{255, 255, 255, 255, 255, 255, 255, 255, 255, 1})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		ps, err := decodeSample(b, true)
-		if err != nil {
-			wantErr(t, err, storage.ErrCorrupt)
-			return
-		}
-		again, err := decodeSample(encodeSample(ps), true)
-		if err != nil || fmt.Sprint(again) != fmt.Sprint(ps) {
-			t.Errorf("%v reads back as %v (%v)", ps, again, err)
-		}
-	})
 }
 
 // TestSampleCacheIsBounded: samples are read again when too many are kept.

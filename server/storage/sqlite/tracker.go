@@ -4,7 +4,6 @@ package sqlite
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"maps"
 	"sync"
@@ -297,80 +296,6 @@ func (k *tracker) save(s *session, c *catalog) error {
 	return nil
 }
 
-// thinner keeps an even sample of a walk whose length nobody knows: every
-// n-th key, n doubling when there are too many.
-type thinner struct {
-	every, seen int
-	bytes       int // of kept
-	kept        []storage.Position
-}
-
-const (
-	maxSample      = 4096
-	maxSampleBytes = 1 << 20 // keys can be 2.7 KB: some hundreds are enough then
-)
-
-func (n *thinner) add(row *storage.Row) {
-	n.every = max(n.every, 1)
-	if n.seen%n.every == 0 {
-		if len(n.kept) == maxSample || n.bytes >= maxSampleBytes {
-			n.halve()
-		}
-		if n.seen%n.every == 0 {
-			p := row.Clone().Position()
-			n.kept = append(n.kept, p)
-			n.bytes += sizeOf(p)
-		}
-	}
-	n.seen++
-}
-
-func (n *thinner) halve() {
-	n.bytes = 0
-	half := n.kept[:0]
-	for i := 0; i < len(n.kept); i += 2 {
-		half = append(half, n.kept[i])
-		n.bytes += sizeOf(n.kept[i])
-	}
-	clear(n.kept[len(half):])
-	n.kept = half
-	n.every *= 2
-}
-
-func sizeOf(p storage.Position) int { return len(p.P) + len(p.S) + len(p.PK) + len(p.SK) }
-
-// encodeSample packs positions: the length of each part, then the part.
-func encodeSample(ps []storage.Position) []byte {
-	var b []byte
-	for _, p := range ps {
-		for _, part := range [...][]byte{p.P, p.S, p.PK, p.SK} {
-			b = append(binary.AppendUvarint(b, uint64(len(part))), part...)
-		}
-	}
-	return b
-}
-
-// decodeSample unpacks positions of an index, or of the table.
-func decodeSample(b []byte, index bool) ([]storage.Position, error) {
-	var ps []storage.Position
-	for len(b) > 0 {
-		var parts [4][]byte
-		for i := range parts {
-			n, k := binary.Uvarint(b)
-			if k <= 0 || n > uint64(len(b)-k) {
-				return nil, &damage{"a sample cannot be read"}
-			}
-			parts[i], b = b[k:k+int(n):k+int(n)], b[k+int(n):]
-		}
-		p := storage.Position{P: parts[0], S: parts[1], PK: parts[2], SK: parts[3]}
-		if !index {
-			p.P, p.S = nil, nil
-		}
-		ps = append(ps, p)
-	}
-	return ps, nil
-}
-
 // Sample implements storage.Reader. The positions are shared: they must not be
 // changed.
 func (db *DB) Sample(ctx context.Context, t *storage.Table, ix storage.IndexID, now time.Time) (sample []storage.Position, err error) {
@@ -397,7 +322,7 @@ func (db *DB) Sample(ctx context.Context, t *storage.Table, ix storage.IndexID, 
 			return err
 		}
 		defer st.reset()
-		if sample, err = decodeSample(append([]byte(nil), st.colBlob(0)...), ix != 0); err == nil {
+		if sample, err = storage.DecodeSample(append([]byte(nil), st.colBlob(0)...), ix != 0); err == nil {
 			db.stats.cache(t.ID, ix, sample)
 		}
 		return err
