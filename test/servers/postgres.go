@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package servers starts private servers for tests: a PostgreSQL of the
-// system's binaries, on a free port, as an unprivileged user. What it starts
-// ends with the test process, however that ends.
+// system's binaries, on a free port, as an unprivileged user. What it starts,
+// and its directory, end with the test process, however that ends.
 package servers
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -21,7 +20,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -30,19 +28,21 @@ import (
 
 // PostgreSQL is a running server, with fsync off unless it was asked for.
 type PostgreSQL struct {
-	Dir  string // of its data
+	Dir  string // of its data; Log in it
 	Port int
 	bin  string // directory of the programs
 	user *account
 
 	mu  sync.Mutex
-	cmd *exec.Cmd
-	in  io.Closer // its end stops the server
-	out *bytes.Buffer
+	run *run // nil when it is stopped
 }
 
 // Superuser is the role that owns everything.
 const Superuser = "postgres"
+
+// BinEnv names the environment variable that chooses the programs: a directory
+// with initdb and postgres in it.
+const BinEnv = "EXTENDDB_TEST_POSTGRES_BIN"
 
 var (
 	shared struct {
@@ -53,22 +53,44 @@ var (
 	databases atomic.Int64
 )
 
-// Database returns the URL of a new, empty database on the server that the
-// tests of this process share. It is dropped when the test ends.
-func Database(t testing.TB) string {
+// Shared returns the server that the tests of this process share.
+func Shared(t testing.TB) *PostgreSQL {
 	t.Helper()
-	bin := binaries(t)
+	bin := Binaries(t)
 	shared.once.Do(func() { shared.server, shared.err = StartPostgreSQL(bin) })
 	if shared.err != nil {
 		t.Fatal(shared.err)
 	}
-	return shared.server.Database(t)
+	return shared.server
 }
 
-// Stop ends the shared server; for TestMain, so that its directory is removed.
+// Database returns the URL of a new, empty database on the shared server. It is
+// dropped when the test ends.
+func Database(t testing.TB) string {
+	t.Helper()
+	return Shared(t).Database(t)
+}
+
+// Private starts a server for this test alone, to be crashed and restarted.
+func Private(t testing.TB, settings ...string) *PostgreSQL {
+	t.Helper()
+	s, err := StartPostgreSQL(Binaries(t), settings...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// Stop ends the shared server. Without it that ends a moment after this
+// process.
 func Stop() {
 	if shared.server != nil {
-		_ = shared.server.Remove() // only a directory stays behind
+		_ = shared.server.Remove() // it ends with this process
 	}
 }
 
@@ -80,12 +102,20 @@ func Main(m *testing.M) {
 }
 
 // Database returns the URL of a new, empty database, which is dropped when the
-// test ends.
+// test ends, if the server runs then.
 func (s *PostgreSQL) Database(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("test_%d", databases.Add(1))
-	s.exec(t, "CREATE DATABASE "+name)
-	t.Cleanup(func() { s.exec(t, "DROP DATABASE "+name+" WITH (FORCE)") })
+	// Others may be connected to template1.
+	if err := s.exec(t.Context(), "CREATE DATABASE "+name+" TEMPLATE template0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context()) // cancelled before clean-up
+		if err := s.exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil && s.running() {
+			t.Error(err)
+		}
+	})
 	return s.URL(name)
 }
 
@@ -94,35 +124,54 @@ func (s *PostgreSQL) URL(database string) string {
 	return fmt.Sprintf("postgres://%s@127.0.0.1:%d/%s?sslmode=disable", Superuser, s.Port, database)
 }
 
-func (s *PostgreSQL) exec(t testing.TB, sql string) {
-	t.Helper()
-	ctx := context.WithoutCancel(t.Context()) // that of a test that ends is cancelled
+func (s *PostgreSQL) exec(ctx context.Context, sql string) error {
 	conn, err := pgx.Connect(ctx, s.URL("postgres"))
-	if err == nil {
-		_, err = conn.Exec(ctx, sql)
-		err = errors.Join(err, conn.Close(ctx))
-	}
 	if err != nil {
-		t.Errorf("%s: %v", sql, err)
+		return fmt.Errorf("connect for %s: %w", sql, err)
 	}
+	_, err = conn.Exec(ctx, sql)
+	if err = errors.Join(err, conn.Close(ctx)); err != nil {
+		return fmt.Errorf("%s: %w", sql, err)
+	}
+	return nil
 }
 
-// binaries returns where the programs of the newest PostgreSQL are.
-func binaries(t testing.TB) string {
+// Binaries returns the directory of the programs: that of BinEnv, else of the
+// newest PostgreSQL there is.
+func Binaries(t testing.TB) string {
 	t.Helper()
-	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // the pattern is well formed
-	if path, err := exec.LookPath("postgres"); err == nil && len(dirs) == 0 {
-		if path, err = filepath.EvalSymlinks(path); err == nil {
-			dirs = []string{filepath.Dir(path)}
+	if dir := os.Getenv(BinEnv); dir != "" {
+		return dir
+	}
+	dir := debian()
+	if dir == "" {
+		if path, err := exec.LookPath("postgres"); err == nil {
+			if path, err = filepath.EvalSymlinks(path); err == nil {
+				dir = filepath.Dir(path)
+			}
 		}
 	}
-	if len(dirs) == 0 {
+	if dir == "" {
 		need.Missing(t, "postgres", "no PostgreSQL server (Debian package postgresql)")
 	}
-	return slices.MaxFunc(dirs, func(a, b string) int { return version(a) - version(b) })
+	return dir
 }
 
-func version(bin string) int {
+// debian is where the newest of Debian's PostgreSQLs keeps its programs, "" when
+// there is none.
+func debian() string {
+	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")  // the pattern is well formed
+	dirs = slices.DeleteFunc(dirs, func(dir string) bool { // a package that is only clients
+		_, err := os.Stat(filepath.Join(dir, "initdb"))
+		return err != nil
+	})
+	if len(dirs) == 0 {
+		return ""
+	}
+	return slices.MaxFunc(dirs, func(a, b string) int { return major(a) - major(b) })
+}
+
+func major(bin string) int {
 	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(bin))) // 0: not one of Debian's
 	return n
 }
@@ -134,7 +183,8 @@ func StartPostgreSQL(bin string, settings ...string) (*PostgreSQL, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "extenddb-postgres-")
+	sweep(os.TempDir(), user)
+	dir, err := os.MkdirTemp("", prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +203,7 @@ func (s *PostgreSQL) create(settings []string) error {
 		"--locale=C.UTF-8", "-E", "UTF8", "--no-sync", "--no-instructions")
 	s.user.run(cmd)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w\n%s", err, out)
+		return fmt.Errorf("initdb in %s (TMPDIR must be open to the user that runs it): %w\n%s", s.Dir, err, out)
 	}
 	conf := "fsync=off\nmax_connections=500\nshared_buffers=128MB\nlisten_addresses='127.0.0.1'\n" +
 		"unix_socket_directories=''\nlogging_collector=off\n" + strings.Join(settings, "\n") + "\n"
@@ -165,83 +215,34 @@ func (s *PostgreSQL) create(settings []string) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if s.Port, err = freePort(); err != nil {
-		return err
-	}
-	return s.Start()
+	return s.choosePort(freePort)
 }
 
-// freePort returns a port that nobody listens on at the moment.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-// Start starts the server after it was stopped, on the same port.
-func (s *PostgreSQL) Start() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	// The shell outlives this process for as long as it takes to end the server.
-	s.cmd = exec.Command("sh", "-c", `"$0" "$@" & pid=$!; cat >/dev/null; kill -QUIT $pid; wait $pid`,
-		filepath.Join(s.bin, "postgres"), "-D", s.Dir, "-p", strconv.Itoa(s.Port))
-	s.user.run(s.cmd)
-	s.out = new(bytes.Buffer)
-	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
-	in, err := s.cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	s.in = in
-	if err := s.cmd.Start(); err != nil {
-		return fmt.Errorf("start PostgreSQL: %w", err)
-	}
-	return s.ready()
-}
-
-// ready waits until the server takes connections.
-func (s *PostgreSQL) ready() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	for {
-		conn, err := pgx.Connect(ctx, s.URL("postgres"))
-		if err == nil {
-			return conn.Close(ctx)
+// choosePort starts the server on a port that is free when it gets there.
+func (s *PostgreSQL) choosePort(propose func() (int, error)) error {
+	var err error
+	for range 5 {
+		if s.Port, err = propose(); err != nil {
+			return err
 		}
-		tick := time.NewTimer(20 * time.Millisecond) // it has no other sign
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("PostgreSQL does not answer: %w", err)
+		if err = s.Start(); err == nil || !strings.Contains(s.Log(), "could not bind") {
+			return err
 		}
 	}
-}
-
-// Pid is the process id of the server.
-func (s *PostgreSQL) Pid() (int, error) {
-	data, err := os.ReadFile(filepath.Join(s.Dir, "postmaster.pid"))
-	if err != nil {
-		return 0, err
-	}
-	first, _, _ := strings.Cut(string(data), "\n")
-	return strconv.Atoi(first)
-}
-
-// Crash stops the server at once, without a checkpoint: an immediate shutdown.
-func (s *PostgreSQL) Crash() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.cmd == nil {
-		return nil
-	}
-	err := s.in.Close()
-	_ = s.cmd.Wait() // it ends with a signal
-	s.cmd = nil
 	return err
 }
 
-// Remove stops the server and removes its data.
-func (s *PostgreSQL) Remove() error { return errors.Join(s.Crash(), os.RemoveAll(s.Dir)) }
+// freePort returns a port that nobody listens on at the moment, below those
+// that systems give to whoever asks for any: it stays free while the server is
+// down.
+func freePort() (int, error) {
+	var err error
+	for range 100 {
+		port := 10_000 + rand.IntN(20_000)
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, fmt.Errorf("find a free port: %w", err)
+}

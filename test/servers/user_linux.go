@@ -3,7 +3,8 @@
 package servers
 
 import (
-	"fmt"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/user"
@@ -30,7 +31,7 @@ func unprivileged() (*account, error) {
 		}
 		return a, err
 	}
-	return nil, fmt.Errorf("neither user postgres nor nobody exists, and PostgreSQL refuses to run as root")
+	return nil, errors.New("neither user postgres nor nobody exists, and PostgreSQL refuses to run as root")
 }
 
 func (a *account) own(dir string) error {
@@ -40,10 +41,25 @@ func (a *account) own(dir string) error {
 	return os.Chown(dir, a.uid, a.gid)
 }
 
-// run makes a command one of the account.
+// owns reports whether a file belongs to the account.
+func (a *account) owns(info fs.FileInfo) bool {
+	uid := os.Geteuid()
+	if a != nil {
+		uid = a.uid
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == uid
+}
+
+// run makes a command one of the account, out of reach of the terminal's
+// signals: what those end, ends the command.
 func (a *account) run(cmd *exec.Cmd) {
 	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if a != nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}
 	}
 }
+
+// alive reports whether a process exists, whoever's it is.
+func alive(pid int) bool { return pid <= 0 || !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }

@@ -4,7 +4,10 @@
 
 package servers
 
-import "os/exec"
+import (
+	"io/fs"
+	"os/exec"
+)
 
 // account is who servers run as: always as this process does.
 type account struct{}
@@ -13,4 +16,8 @@ func unprivileged() (*account, error) { return nil, nil }
 
 func (*account) own(string) error { return nil }
 
+func (*account) owns(fs.FileInfo) bool { return false }
+
 func (*account) run(*exec.Cmd) {}
+
+func alive(int) bool { return true }
