@@ -3,36 +3,164 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/extenddb/extenddb/server/storage"
 )
 
-// setUp is sent on each new connection: see the package comment on READ
-// COMMITTED.
-const setUp = "SET default_transaction_isolation = 'read committed'; SET search_path = pg_catalog; SHOW transaction_isolation"
+// Times of connections. One whose network has gone silent is given up when
+// lostAfter has passed, on both sides: a server that cannot be reached any more
+// must not hold locks for hours.
+const (
+	connectTimeout = 10 * time.Second
+	pingTimeout    = 5 * time.Second // of one that rested, before it is used
+	lifeJitter     = 6 * time.Minute // so that they do not all end at once
+	lostAfter      = 30 * time.Second
+	probeIdle      = 15 * time.Second
+	probeEvery     = 5 * time.Second
+	probeCount     = 3
+)
 
-// configure makes the settings of the pool.
-func configure(o Options) (*pgxpool.Config, error) {
+// Refused is a database that cannot be used as it is, and what to do about it.
+type Refused struct{ Reason, Remedy string }
+
+func (e *Refused) Error() string { return e.Reason + ": " + e.Remedy }
+
+// Unwrap returns storage.ErrUnsupported.
+func (e *Refused) Unwrap() error { return storage.ErrUnsupported }
+
+// configure makes the settings of the pool. No error of it holds a password.
+func configure(o *Options) (*pgxpool.Config, error) {
+	plain, err := pgx.ParseConfig(o.URL)
+	if err != nil {
+		return nil, unsecret(err)
+	}
 	cfg, err := pgxpool.ParseConfig(o.URL)
 	if err != nil {
-		return nil, fmt.Errorf("read the connection string: %w", err) // pgx leaves the password out
+		return nil, unsecret(err)
 	}
-	cfg.MaxConns = int32(o.MaxConns)
+	switch _, given := plain.RuntimeParams["pool_max_conns"]; {
+	case o.MaxConns > 0:
+		cfg.MaxConns = int32(o.MaxConns)
+	case !given:
+		cfg.MaxConns = int32(max(4*runtime.NumCPU(), 16))
+	}
+	if cfg.MaxConns < minConns {
+		return nil, &Refused{fmt.Sprintf("a pool of %d connections is too small", cfg.MaxConns),
+			fmt.Sprintf("give it %d at least", minConns)}
+	}
 	cfg.AfterConnect = prepareConn
+	cfg.PingTimeout = cmp.Or(cfg.PingTimeout, pingTimeout)
+	cfg.MaxConnLifetimeJitter = cmp.Or(cfg.MaxConnLifetimeJitter, lifeJitter)
+	c := cfg.ConnConfig
+	if o.StatementCache > 0 {
+		c.StatementCacheCapacity = o.StatementCache
+	}
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, connectTimeout)
+	dialer := net.Dialer{
+		Timeout: c.ConnectTimeout, Control: dialControl,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: probeIdle, Interval: probeEvery, Count: probeCount},
+	}
+	c.DialFunc = dialer.DialContext
+	c.RuntimeParams["application_name"] = cmp.Or(c.RuntimeParams["application_name"], "extenddb")
 	return cfg, nil
 }
 
+// minConns is what the checks at the start need, and a snapshot beside a request.
+const minConns = 2
+
+// unsecret keeps the part of an error about a connection string that cannot
+// hold a piece of it: the string holds the password, and where its syntax is
+// wrong, nobody can tell where.
+func unsecret(err error) error {
+	var e *pgconn.ParseConfigError
+	if !errors.As(err, &e) {
+		return errors.New("read the connection string: it cannot be understood")
+	}
+	shown := *e
+	shown.ConnString = ""
+	text := strings.TrimPrefix(shown.Error(), "cannot parse ``: ")
+	if inner := e.Unwrap(); inner != nil && (strings.HasPrefix(text, "failed to parse as") || strings.HasPrefix(text, "invalid port")) {
+		text = strings.TrimSuffix(text, " ("+inner.Error()+")")
+	}
+	return &Refused{"the connection string cannot be used", text}
+}
+
+// setUp is sent on each new connection, as one simple query: statements of
+// their own, since poolers refuse most settings at the start of a connection.
+// Read committed is what the guard needs (see the package comment); limits of
+// the role or the database would end snapshots, builds and loads; an
+// acknowledged write is durable.
+var setUp = fmt.Sprintf(`SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off;
+SET search_path = pg_catalog; SET client_encoding = 'UTF8'; SET jit = off;
+SET tcp_keepalives_idle = %d; SET tcp_keepalives_interval = %d; SET tcp_keepalives_count = %d; SET tcp_user_timeout = %d;
+SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN
+  ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout');
+SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off' `,
+	int(probeIdle.Seconds()), int(probeEvery.Seconds()), probeCount, lostAfter.Milliseconds())
+
+// proveSetUp is a query of its own: a transaction keeps the level that it began
+// with, and the statements of one simple query are one.
+const proveSetUp = `SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only'),
+  current_setting('synchronous_commit'), pg_is_in_recovery()`
+
+// prepareConn sets a new connection up and proves it.
 func prepareConn(ctx context.Context, c *pgx.Conn) error {
-	results, err := c.PgConn().Exec(ctx, setUp).ReadAll()
-	if err != nil {
+	version := c.PgConn().ParameterStatus("server_version")
+	if n, err := strconv.Atoi(leadingDigits(version)); err == nil && n < oldest {
+		return &Refused{"the database server is PostgreSQL " + version, fmt.Sprintf("version %d or newer is needed", oldest)}
+	}
+	if _, err := c.PgConn().Exec(ctx, setUp).ReadAll(); err != nil {
 		return fmt.Errorf("set up the connection: %w", err)
 	}
-	last := results[len(results)-1]
-	if level := string(last.Rows[0][0]); level != "read committed" {
-		return fmt.Errorf("the connection is in isolation level %q and cannot be set to read committed", level)
+	got, err := simpleRow(ctx, c, proveSetUp, 4)
+	if err != nil {
+		return err
+	}
+	const remedy = "a pooler or proxy changes what is set; connect to the database itself"
+	switch level, readOnly, commit := string(got[0]), string(got[1]), string(got[2]); {
+	case string(got[3]) == "t":
+		return standby()
+	case level != "read committed":
+		return &Refused{fmt.Sprintf("the connection is in isolation level %q and cannot be set to read committed", level), remedy}
+	case readOnly != "off":
+		return &Refused{"the connection is read-only and cannot be set to read-write", remedy}
+	case commit == "off":
+		return &Refused{"the connection has synchronous_commit off and cannot be set to on", remedy}
 	}
 	return nil
+}
+
+func leadingDigits(s string) string {
+	return s[:len(s)-len(strings.TrimLeft(s, "0123456789"))]
+}
+
+// simpleRow runs a simple query, which no pooler and no cache of statements
+// stands in the way of, and returns its row of n columns.
+func simpleRow(ctx context.Context, c *pgx.Conn, sql string, n int) ([][]byte, error) {
+	results, err := c.PgConn().Exec(ctx, sql).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("check the connection: %w", err)
+	}
+	if len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) != n {
+		return nil, &Refused{"the connection does not answer as PostgreSQL does", "connect to the database itself"}
+	}
+	return results[0].Rows[0], nil
+}
+
+func standby() error {
+	return &Refused{"the database server is a standby, which is read-only",
+		"connect to the primary; with several hosts in the connection string add target_session_attrs=read-write"}
 }

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/extenddb/extenddb/server/clock"
@@ -22,8 +22,11 @@ type Options struct {
 	// URL is a connection URL or string as libpq takes it; what it leaves out
 	// comes from the PG* environment variables, the service and password
 	// files.
-	URL            string
-	MaxConns       int           // of the pool; two more are used beside it; 0: 4 per CPU, 16 at least
+	URL string
+	// MaxConns bounds the pool; one more connection is used beside it. 0: the
+	// connection string's pool_max_conns, else 4 per CPU, 16 at least.
+	MaxConns       int
+	StatementCache int           // prepared statements per connection; 0: the connection string's, else 512
 	AcquireTimeout time.Duration // how long a call waits for a connection of the pool; 0: 5 s
 	MaxTables      int           // per account; 0: 2,500, the service's quota
 	Program        string        // version of this program, for the table of servers
@@ -34,12 +37,12 @@ type Options struct {
 }
 
 // hooks let tests stand in the middle of things; nil ones do nothing.
-type hooks struct{}
+type hooks struct {
+	// heard may lose an announcement of another server, by returning false.
+	heard func(payload string) bool
+}
 
 func (o *Options) setDefaults() {
-	if o.MaxConns == 0 {
-		o.MaxConns = max(4*runtime.NumCPU(), 16)
-	}
 	if o.AcquireTimeout == 0 {
 		o.AcquireTimeout = 5 * time.Second
 	}
@@ -57,7 +60,12 @@ func (o *Options) setDefaults() {
 // DB is an open database: a storage.Engine.
 type DB struct {
 	o       Options
+	id      uuid.UUID // of this process in the table of servers
 	pool    *pgxpool.Pool
+	session *session
+	clock   dbClock
+	info    Info
+	lz4     bool
 	life    storage.Life
 	closing sync.Once
 	defs    definitions
@@ -66,28 +74,65 @@ type DB struct {
 }
 
 // Open connects to the database and initialises it when it is empty. Errors: a
-// *migrate.Pending when its catalog is older, *migrate.Newer, migrate.ErrEdited,
-// and those of storage.
+// *Refused for a database that cannot be used as it is, a *migrate.Pending when
+// its catalog is older, *migrate.Newer, migrate.ErrEdited, and those of storage.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	o.setDefaults()
-	cfg, err := configure(o)
+	cfg, err := configure(&o)
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{o: o, longs: newLongs(o.MaxConns)}
+	o.MaxConns = int(cfg.MaxConns)
+	db := &DB{o: o, id: uuid.New(), clock: dbClock{local: o.Clock}, longs: newLongs(o.MaxConns)}
 	db.stats = newTracker(db)
 	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("open the connection pool: %w", err)
 	}
 	if err := db.open(ctx); err != nil {
 		db.pool.Close()
-		return nil, public(err)
+		return nil, opening(err)
 	}
 	return db, nil
 }
 
 func (db *DB) open(ctx context.Context) error {
-	return db.withConn(ctx, func(c *pgxpool.Conn) error { return initialise(ctx, c.Conn()) })
+	s := newSession(db)
+	c, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	err = db.withConn(ctx, func(pooled *pgxpool.Conn) error {
+		if err := proveSessions(ctx, c, pooled.Conn()); err != nil {
+			return err
+		}
+		if db.info, err = db.inspect(ctx, c); err != nil {
+			return err
+		}
+		return initialise(ctx, pooled.Conn())
+	})
+	if err == nil {
+		err = db.beat(ctx, c)
+	}
+	if err != nil {
+		s.fail(c)
+		return err
+	}
+	db.session = s
+	s.start(c)
+	db.info.log(ctx, db.o.Log)
+	return nil
+}
+
+// opening is what Open returns for an error.
+func opening(err error) error {
+	var refused *Refused
+	switch {
+	case errors.As(err, &refused):
+		return refused
+	case codeOf(err) == codePrivilege:
+		return &Refused{err.Error(), "grant the role what it needs, as docs/postgresql.md says"}
+	}
+	return public(err)
 }
 
 // Ping implements storage.Lifecycle.
@@ -102,6 +147,7 @@ func (db *DB) Ping(ctx context.Context) error {
 func (db *DB) Close() error {
 	db.closing.Do(func() {
 		db.life.Close()
+		db.session.end()
 		db.pool.Close()
 	})
 	return nil

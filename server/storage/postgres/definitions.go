@@ -85,6 +85,13 @@ func (d *definitions) forget(id storage.TableID) {
 	}
 }
 
+// forgetAll is for when it is not known what has changed.
+func (d *definitions) forgetAll() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.byID, d.names = nil, nil
+}
+
 const selectTable = `SELECT t.id, t.version, t.status, t.created, t.uuid::text, t.account, t.name, t.definition,
   ARRAY(SELECT i.id FROM extenddb.indexes i WHERE i.t = t.id ORDER BY i.id),
   ARRAY(SELECT i.name FROM extenddb.indexes i WHERE i.t = t.id ORDER BY i.id)

@@ -21,6 +21,7 @@ const (
 	codeSerialization   = "40001"
 	codeLockTimeout     = "55P03"
 	codeUnique          = "23505"
+	codePrivilege       = "42501"
 )
 
 func codeOf(err error) string {

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/extenddb/extenddb/server/clock"
+)
+
+// Times of the table of servers.
+const (
+	heartbeatEvery = 10 * time.Second
+	serverLife     = time.Hour // without a heartbeat
+)
+
+// dbClock is the database's clock, carried on by the machine's monotonic one:
+// what the wall clocks of the servers say does not matter.
+type dbClock struct {
+	local clock.Clock
+	base  atomic.Pointer[clockBase]
+}
+
+// clockBase is one reading of both clocks.
+type clockBase struct{ local, database time.Time }
+
+// Now returns the database's time, as of the last measurement.
+func (c *dbClock) Now() time.Time { return c.at(c.local.Now()) }
+
+func (c *dbClock) at(local time.Time) time.Time {
+	b := c.base.Load()
+	return b.database.Add(local.Sub(b.local))
+}
+
+// After waits by the machine's clock.
+func (c *dbClock) After(d time.Duration) (<-chan time.Time, func()) { return c.local.After(d) }
+
+// set takes a reading of the database's clock made between two of the local
+// one. A difference that the time between them explains is none.
+func (c *dbClock) set(before, after, database time.Time) {
+	took := after.Sub(before)
+	local := before.Add(took / 2)
+	if b := c.base.Load(); b != nil && c.at(local).Sub(database).Abs() <= took/2+time.Millisecond {
+		return
+	}
+	c.base.Store(&clockBase{local, database.UTC()})
+}
+
+// Clock returns the database's clock. Instants that go into the database come
+// from it, on every server.
+func (db *DB) Clock() clock.Clock { return &db.clock }
+
+// Server is a row of the table of servers: a program that has the database
+// open.
+type Server struct {
+	ID        uuid.UUID
+	Host      string
+	PID       int
+	Program   string // its version
+	Started   time.Time
+	Heartbeat time.Time // by the database's clock
+}
+
+// Servers lists the servers whose last heartbeat is not long ago, the oldest
+// first.
+func (db *DB) Servers(ctx context.Context) ([]Server, error) {
+	var servers []Server
+	err := db.call(ctx, func(c *pgxpool.Conn) error {
+		rows, err := c.Query(ctx, `SELECT id, host, pid, program, started, heartbeat FROM extenddb.servers
+			WHERE heartbeat > clock_timestamp() - $1::interval ORDER BY started, id`, 3*heartbeatEvery)
+		if err != nil {
+			return err
+		}
+		servers, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Server])
+		return err
+	})
+	return servers, err
+}
+
+// beat writes this server's row, prunes those of servers that died long ago,
+// and measures the database's clock.
+func (db *DB) beat(ctx context.Context, c *pgx.Conn) error {
+	before := db.o.Clock.Now()
+	var now time.Time
+	err := c.QueryRow(ctx, `WITH old AS (DELETE FROM extenddb.servers WHERE heartbeat < clock_timestamp() - $5::interval AND id <> $1)
+		INSERT INTO extenddb.servers AS s (id, host, pid, program, started, heartbeat)
+		VALUES ($1, $2, $3, $4, clock_timestamp(), clock_timestamp())
+		ON CONFLICT (id) DO UPDATE SET heartbeat = excluded.heartbeat
+		RETURNING clock_timestamp()`, db.id, hostName(), os.Getpid(), db.o.Program, serverLife).Scan(&now)
+	if err != nil {
+		return fmt.Errorf("write the heartbeat: %w", err)
+	}
+	db.clock.set(before, db.o.Clock.Now(), now)
+	return nil
+}
+
+// leave removes this server's row.
+func (db *DB) leave(ctx context.Context, c *pgx.Conn) error {
+	_, err := c.Exec(ctx, "DELETE FROM extenddb.servers WHERE id = $1", db.id)
+	return err
+}
+
+// hostName is for people; an empty one will do.
+func hostName() string {
+	name, _ := os.Hostname()
+	return name
+}
