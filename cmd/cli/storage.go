@@ -14,6 +14,7 @@ import (
 
 	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/migrate"
 	"github.com/extenddb/extenddb/server/storage/sqlite"
 )
 
@@ -88,7 +89,7 @@ func openError(path string, err error) error {
 	case errors.As(err, &locked):
 		e.Code = exitBusy
 		return e.hint("stop that server, or wait for that command; or serve another file with --storage sqlite:FILE")
-	case errors.Is(err, sqlite.ErrNewer):
+	case errors.Is(err, migrate.ErrNewer):
 		return e.hint("use the version of extenddb that wrote the file, or a newer one")
 	case errors.Is(err, sqlite.ErrForeign):
 		return e.hint("choose another file with --storage sqlite:FILE; serve makes one that is not there")

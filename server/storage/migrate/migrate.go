@@ -120,6 +120,12 @@ type Options struct {
 	Report func(s Step, i, n int)
 }
 
+// Done is what a migration did.
+type Done struct {
+	Plan Plan
+	Copy string // where the database is kept as it was; "": nowhere
+}
+
 // Begin reports step i of n, from 1.
 func (o Options) Begin(s Step, i, n int) {
 	if o.Report != nil {

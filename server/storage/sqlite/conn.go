@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -57,6 +60,28 @@ func setUpDriver() error {
 
 // openConn opens the file, which must be there; an empty one is a new database.
 func openConn(path string) (*conn, error) {
+	c, err := openNamed(path, lib.SQLITE_OPEN_READWRITE)
+	if err != nil {
+		return nil, err
+	}
+	if lib.Xsqlite3_db_readonly(c.tls, c.db, 0) == 1 { // what SQLite does when it may not write the file
+		_ = c.close()
+		return nil, fmt.Errorf("open database: %w", &sqliteError{Code: lib.SQLITE_READONLY, Text: "the file is read-only"})
+	}
+	return c, nil
+}
+
+// openToRead opens the file and leaves it as it is. unused: nobody else has it
+// open, and it was closed in order; else the index of its log may be made.
+func openToRead(path string, unused bool) (*conn, error) {
+	u := url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(filepath.ToSlash(path), "/")}
+	if unused {
+		u.RawQuery = "immutable=1"
+	}
+	return openNamed(u.String(), lib.SQLITE_OPEN_READONLY|lib.SQLITE_OPEN_URI)
+}
+
+func openNamed(path string, flags int32) (*conn, error) {
 	c := &conn{tls: libc.NewTLS()}
 	name, err := libc.CString(path)
 	if err != nil {
@@ -66,8 +91,7 @@ func openConn(path string) (*conn, error) {
 	defer libc.Xfree(c.tls, name)
 	slot := c.malloc(int(unsafe.Sizeof(uintptr(0))))
 	defer libc.Xfree(c.tls, slot)
-	const flags = lib.SQLITE_OPEN_READWRITE | lib.SQLITE_OPEN_NOMUTEX
-	rc := lib.Xsqlite3_open_v2(c.tls, name, slot, flags, 0)
+	rc := lib.Xsqlite3_open_v2(c.tls, name, slot, flags|lib.SQLITE_OPEN_NOMUTEX, 0)
 	c.db = *(*uintptr)(pointer(slot))
 	if rc != lib.SQLITE_OK {
 		err := c.err(rc)
@@ -75,10 +99,6 @@ func openConn(path string) (*conn, error) {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	lib.Xsqlite3_extended_result_codes(c.tls, c.db, 1)
-	if lib.Xsqlite3_db_readonly(c.tls, c.db, 0) == 1 { // what SQLite does when it may not write the file
-		_ = c.close()
-		return nil, fmt.Errorf("open database: %w", &sqliteError{Code: lib.SQLITE_READONLY, Text: "the file is read-only"})
-	}
 	return c, nil
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/migrate"
 )
 
 // Memory as Options.Path keeps everything in a private temporary file that
@@ -68,6 +69,9 @@ type hooks struct {
 	snapRows                  func() int // how many rows it reads ahead; 0: as many as always
 	snapRead                  func()     // after it has read ahead
 	logCut                    func()     // after the last snapshot ended and the log was looked at
+
+	migration func(at string)                  // "copied", "ran", "kept", "committed"
+	free      func(dir string) (uint64, error) // instead of freeSpace
 }
 
 func (o *Options) setDefaults() {
@@ -113,9 +117,10 @@ type DB struct {
 
 var _ storage.Engine = (*DB)(nil)
 
-// Open opens or creates the database and migrates it. Errors: a
-// *storage.Locked when another process holds it, ErrForeign, ErrLinked, ErrNewer,
-// and those of storage.
+// Open opens or creates the database. One of an older version is migrated, after
+// a copy of it was put beside it. Errors: a *storage.Locked when another process
+// holds it, ErrForeign, ErrLinked, those of migrate, a *NoSpace when there is no
+// room for the copy, and those of storage.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	o.setDefaults()
 	db := &DB{o: o, path: o.Path}
@@ -130,48 +135,12 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 }
 
 func (db *DB) open(ctx context.Context) error {
-	if err := setUpDriver(); err != nil {
-		return err
-	}
-	if err := db.place(); err != nil {
-		return err
-	}
-	if err := checkLock(db.path); err != nil {
-		return err
-	}
-	file, err := makeFile(db.path)
-	if err != nil {
-		return err
-	}
-	if db.lock, err = takeLock(db.path, db.o.AdminSocket, db.o.Clock.Now()); err != nil {
-		return err
-	}
-	lock, err := db.lock.Stat()
-	if err != nil {
-		return fmt.Errorf("lock database: %w", err)
-	}
-	db.files = []fileID{{db.path, file}}
-	if db.tmp == "" { // else nobody knows the name, and tidying up may take the lock away
-		db.files = append(db.files, fileID{db.lock.Path(), lock})
-	}
-	if err := db.inPlace(); err != nil { // whoever had the lock may have put another file there
-		return err
-	}
-	_, err = os.Stat(db.path + "-wal") // closing in order removes it
-	crashed := err == nil
-	c, err := openConn(db.path)
+	c, crashed, err := db.take(ctx, migrate.Options{})
 	if err != nil {
 		return err
 	}
 	db.w = newWriter(db, c) // owns c from here on
-	empty, err := identify(c)
-	if err != nil {
-		return err
-	}
-	if err := db.configure(c, db.o.CacheBytes); err != nil {
-		return err
-	}
-	if err := migrate(c, empty, db.o.Clock.Now()); err != nil {
+	if err := db.migrateItself(ctx, c); err != nil {
 		return err
 	}
 	if err := db.endLoads(c); err != nil {
@@ -182,6 +151,42 @@ func (db *DB) open(ctx context.Context) error {
 	}
 	db.pool = newPool(db.o.Readers, db.openReader)
 	return db.w.start()
+}
+
+// take makes this process the owner of the file and opens it. crashed: it was
+// not closed in order.
+func (db *DB) take(ctx context.Context, m migrate.Options) (c *conn, crashed bool, err error) {
+	if err := setUpDriver(); err != nil {
+		return nil, false, err
+	}
+	if err := db.place(); err != nil {
+		return nil, false, err
+	}
+	if err := checkLock(db.path); err != nil {
+		return nil, false, err
+	}
+	file, err := makeFile(db.path)
+	if err != nil {
+		return nil, false, err
+	}
+	if db.lock, err = db.awaitLock(ctx, m); err != nil {
+		return nil, false, err
+	}
+	lock, err := db.lock.Stat()
+	if err != nil {
+		return nil, false, fmt.Errorf("lock database: %w", err)
+	}
+	db.files = []fileID{{db.path, file}}
+	if db.tmp == "" { // else nobody knows the name, and tidying up may take the lock away
+		db.files = append(db.files, fileID{db.lock.Path(), lock})
+	}
+	if err := db.inPlace(); err != nil { // whoever had the lock may have put another file there
+		return nil, false, err
+	}
+	_, err = os.Stat(db.path + "-wal") // closing in order removes it
+	crashed = err == nil
+	c, err = openConn(db.path)
+	return c, crashed, err
 }
 
 // place finds out where the file is.

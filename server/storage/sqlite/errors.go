@@ -10,6 +10,7 @@ import (
 	lib "modernc.org/sqlite/lib"
 
 	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/migrate"
 )
 
 // What Open may refuse a file for, beside the errors of storage.
@@ -19,9 +20,24 @@ var (
 	// ErrLinked: the file has several names. The log and the lock would be
 	// beside one of them only.
 	ErrLinked = errors.New("database file has several names")
-	// ErrNewer: a newer program migrated the file.
-	ErrNewer = errors.New("database is of a newer version")
+	// ErrNoSpace: an older database cannot be copied; see *NoSpace.
+	ErrNoSpace = errors.New("too little space")
 )
+
+// NoSpace is an ErrNoSpace: a database of an older version was not migrated,
+// because a copy of it does not fit beside it.
+type NoSpace struct {
+	Pending    *migrate.Pending
+	Dir        string
+	Need, Free uint64 // bytes
+}
+
+func (e *NoSpace) Error() string {
+	return fmt.Sprintf("%v; a copy of it is to be kept, and %s has %d bytes free of the %d that this may take", e.Pending, e.Dir, e.Free, e.Need)
+}
+
+// Unwrap returns ErrNoSpace and the *migrate.Pending.
+func (e *NoSpace) Unwrap() []error { return []error{ErrNoSpace, e.Pending} }
 
 // public turns an error of SQLite into one of storage, which it wraps; other
 // errors stay as they are.

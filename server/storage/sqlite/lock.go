@@ -3,6 +3,8 @@
 package sqlite
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/migrate"
 )
 
 // lockSuffix names the lock file beside the database. SQLite itself would let
@@ -56,6 +59,33 @@ func takeLock(db, socket string, since time.Time) (*flock.Flock, error) {
 	// Where locks are mandatory the text may not be written; it only informs.
 	_ = os.WriteFile(path, []byte(text), 0o600)
 	return l, nil
+}
+
+// lockPause is how often a lock that others hold is tried again.
+const lockPause = 100 * time.Millisecond
+
+// awaitLock is takeLock that waits as long as m says.
+func (db *DB) awaitLock(ctx context.Context, m migrate.Options) (*flock.Flock, error) {
+	clk := db.o.Clock
+	until, told := clk.Now().Add(m.LockWait), ""
+	for {
+		l, err := takeLock(db.path, db.o.AdminSocket, clk.Now())
+		var locked *storage.Locked
+		if !errors.As(err, &locked) || !clk.Now().Before(until) {
+			return l, err
+		}
+		if locked.Holder != told {
+			told = locked.Holder
+			m.Wait(told)
+		}
+		again, stop := clk.After(lockPause)
+		select {
+		case <-again:
+		case <-ctx.Done():
+			stop()
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // InUse tells which other process holds the database of that path; nil when

@@ -3,15 +3,20 @@
 package sqlite
 
 import (
-	"bytes"
-	"crypto/sha256"
+	"context"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	lib "modernc.org/sqlite/lib"
+
+	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/migrate"
 )
 
 // migrations holds one file per version of the catalog, in order. A file that
@@ -50,76 +55,235 @@ func identify(c *conn) (empty bool, err error) {
 	return true, nil
 }
 
-// migrate brings the catalog to the version this program knows, all in one
-// transaction; it refuses a newer one. When there is nothing to do, nothing is
-// written: the disk may be full.
-func migrate(c *conn, empty bool, now time.Time) error {
-	begin := "BEGIN"
-	if empty {
-		begin = fmt.Sprintf("BEGIN IMMEDIATE; PRAGMA application_id = %d; %s", applicationID, createMigrations)
+// planned tells what a file needs; it refuses one that is not ours, or newer.
+func planned(ctx context.Context, c *conn) (migrate.Plan, error) {
+	steps, err := migrate.Load(migrations, "migrations")
+	if err != nil {
+		return migrate.Plan{}, err
 	}
-	if err := c.exec(begin); err != nil {
-		return errors.Join(err, rollback(c))
+	empty, err := identify(c)
+	if err != nil || empty {
+		return migrate.Plan{To: len(steps), Steps: steps}, err
 	}
-	if err := applyMigrations(c, now); err != nil {
-		return errors.Join(err, rollback(c))
+	var applied []migrate.Applied
+	err = c.each(ctx, "SELECT version, digest, at FROM migrations ORDER BY version", func(s *stmt) error {
+		applied = append(applied, migrate.Applied{
+			Version: int(s.colInt(0)), Digest: append([]byte(nil), s.colBlob(1)...), At: time.UnixMilli(s.colInt(2)).UTC(),
+		})
+		return nil
+	})
+	if err != nil {
+		return migrate.Plan{}, err
 	}
-	if err := c.exec("COMMIT"); err != nil {
-		return errors.Join(err, rollback(c))
-	}
-	return nil
+	return migrate.Compare(steps, applied)
 }
 
-func applyMigrations(c *conn, now time.Time) error {
-	files, err := fs.Glob(migrations, "migrations/*.sql") // sorted
+// Plan tells what the database of o.Path needs. It writes nothing; a file of 0
+// bytes is an empty database. Errors: fs.ErrNotExist, and those of Open.
+func Plan(ctx context.Context, o Options) (migrate.Plan, error) {
+	p, err := planOf(ctx, o.Path)
 	if err != nil {
-		return fmt.Errorf("list migrations: %w", err)
+		return p, fmt.Errorf("open %s: %w", o.Path, public(err))
 	}
-	have, err := c.queryInt("SELECT coalesce(max(version), 0) FROM migrations")
+	return p, nil
+}
+
+func planOf(ctx context.Context, path string) (p migrate.Plan, err error) {
+	if err := setUpDriver(); err != nil {
+		return p, err
+	}
+	if path, err = resolve(path); err != nil {
+		return p, err
+	}
+	info, err := os.Stat(path)
 	if err != nil {
+		return p, fmt.Errorf("find database: %w", err)
+	}
+	if err := errors.Join(checkCompanion(path), checkLock(path), checkHeader(path, info)); err != nil {
+		return p, err
+	}
+	l := flock.New(path+lockSuffix, flock.SetFlag(os.O_RDWR))
+	ok, err := l.TryLock()
+	switch {
+	case err == nil && !ok:
+		return p, &storage.Locked{Path: l.Path(), Holder: holder(l.Path())}
+	case err != nil && !errors.Is(err, fs.ErrNotExist): // else nobody ever had it
+		return p, fmt.Errorf("lock database: %w", err)
+	}
+	defer l.Close()
+	_, wal := os.Lstat(path + "-wal")
+	_, journal := os.Lstat(path + "-journal")
+	c, err := openToRead(path, errors.Is(wal, fs.ErrNotExist) && errors.Is(journal, fs.ErrNotExist))
+	if err != nil {
+		return p, err
+	}
+	p, err = planned(ctx, c)
+	return p, errors.Join(err, c.close())
+}
+
+// Migrate brings the database of o.Path, which is made when it is not there, to
+// the version of this program; of one of an older version it keeps a copy,
+// unless it is told not to. Errors are those of Open.
+func Migrate(ctx context.Context, o Options, m migrate.Options) (done migrate.Done, err error) {
+	o.setDefaults()
+	db := &DB{o: o, path: o.Path}
+	defer db.release()
+	done, err = db.migrateAlone(ctx, m)
+	if err != nil {
+		return done, fmt.Errorf("open %s: %w", o.Path, public(err))
+	}
+	return done, nil
+}
+
+func (db *DB) migrateAlone(ctx context.Context, m migrate.Options) (done migrate.Done, err error) {
+	c, _, err := db.take(ctx, m)
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	return db.migrate(ctx, c, m)
+}
+
+// migrateItself migrates the database that is being opened, and tells of it.
+func (db *DB) migrateItself(ctx context.Context, c *conn) error {
+	began := db.o.Clock.Now()
+	done, err := db.migrate(ctx, c, migrate.Options{})
+	if err == nil && done.Copy != "" { // a warning: a file is there that was not, and nobody else removes it
+		db.o.Log.WarnContext(ctx, "database was of an older version and was migrated; remove the copy when the new version proves itself",
+			"path", db.path, "from", done.Plan.From, "to", done.Plan.To, "copy", done.Copy, "took", db.o.Clock.Now().Sub(began))
+	}
+	return err
+}
+
+// migrate sets the connection up and brings the catalog to the version that this
+// program knows. When there is nothing to do, nothing is written: the disk may
+// be full.
+func (db *DB) migrate(ctx context.Context, c *conn, m migrate.Options) (done migrate.Done, err error) {
+	if _, err := identify(c); err != nil { // before the file is touched
+		return done, err
+	}
+	if err := db.configure(c, db.o.CacheBytes); err != nil {
+		return done, err
+	}
+	if done.Plan, err = planned(ctx, c); err != nil || len(done.Plan.Steps) == 0 {
+		return done, err
+	}
+	err = interruptible(ctx, c, func() error {
+		if done.Plan.From == 0 {
+			return db.initialise(c, done.Plan, m)
+		}
+		done.Copy, err = db.runSteps(c, done.Plan, m)
+		return err
+	})
+	return done, err
+}
+
+// interruptible runs f, whose statements fail when ctx ends.
+func interruptible(ctx context.Context, c *conn, f func() error) error {
+	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if have > int64(len(files)) {
-		return fmt.Errorf("%w: catalog version %d, this program knows %d", ErrNewer, have, len(files))
+	interrupted := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(interrupted)
+		c.interrupt()
+	})
+	err := f()
+	if !stop() { // it needs the connection
+		<-interrupted
 	}
-	for i, name := range files {
-		text, err := migrations.ReadFile(name)
-		if err != nil {
-			return fmt.Errorf("read migration: %w", err)
-		}
-		if err := applyMigration(c, int64(i+1), string(text), int64(i) < have, now); err != nil {
-			return fmt.Errorf("migration %d: %w", i+1, err)
-		}
+	if cerr := ctx.Err(); cerr != nil && err != nil {
+		return cerr
 	}
-	return nil
+	return err
 }
 
-// applyMigration runs one step, or checks that the step done before was this.
-func applyMigration(c *conn, version int64, text string, done bool, now time.Time) error {
-	digest := sha256.Sum256([]byte(text))
-	if done {
-		s, err := c.prepare("SELECT digest FROM migrations WHERE version = ?")
-		if err != nil {
+// initialise makes the catalog of an empty file: a file either has one or is
+// empty still.
+func (db *DB) initialise(c *conn, p migrate.Plan, m migrate.Options) error {
+	return inTransaction(c, func() error {
+		if err := c.exec(fmt.Sprintf("PRAGMA application_id = %d; %s", applicationID, createMigrations)); err != nil {
 			return err
 		}
-		defer s.finalize()
-		s.bindInt(1, version)
-		found, err := s.step()
-		if err == nil && (!found || !bytes.Equal(s.colBlob(0), digest[:])) {
-			err = fmt.Errorf("%w: it was made by another program", ErrForeign)
+		for i, s := range p.Steps {
+			m.Begin(s, i+1, len(p.Steps))
+			if err := runStep(c, s, db.o.Clock.Now()); err != nil {
+				return err
+			}
 		}
-		return err
+		return nil
+	})
+}
+
+// runSteps runs each step in a transaction of its own: what is killed goes on
+// where it was. The copy gets its name just before the first commit: until then
+// the database is as it was, and the next attempt makes another. It returns the
+// name of the copy.
+func (db *DB) runSteps(c *conn, p migrate.Plan, m migrate.Options) (string, error) {
+	cp, err := db.copyBefore(c, p, m)
+	if err != nil {
+		return "", err
 	}
-	if err := c.exec(text); err != nil {
-		return err
+	defer cp.discard()
+	for i, s := range p.Steps {
+		m.Begin(s, i+1, len(p.Steps))
+		err := inTransaction(c, func() error {
+			err := runStep(c, s, db.o.Clock.Now())
+			db.at("ran")
+			if err == nil && i == 0 {
+				err = cp.keep()
+				db.at("kept")
+			}
+			return err
+		})
+		if err != nil {
+			return cp.name, err
+		}
+		db.at("committed")
 	}
+	return cp.name, nil
+}
+
+func (db *DB) at(point string) {
+	if f := db.o.hooks.migration; f != nil {
+		f(point)
+	}
+}
+
+func inTransaction(c *conn, f func() error) error {
+	err := c.exec("BEGIN IMMEDIATE")
+	if err == nil {
+		err = f()
+	}
+	if err == nil {
+		err = c.exec("COMMIT")
+	}
+	if err != nil {
+		return errors.Join(err, rollback(c))
+	}
+	return nil
+}
+
+// runStep runs a step and notes it.
+func runStep(c *conn, step migrate.Step, now time.Time) error {
+	err := c.exec(step.SQL)
+	if err == nil {
+		err = noteStep(c, step, now)
+	}
+	if err != nil {
+		return fmt.Errorf("migration %d (%s): %w", step.Version, step.Name, err)
+	}
+	return nil
+}
+
+func noteStep(c *conn, step migrate.Step, now time.Time) error {
 	s, err := c.prepare("INSERT INTO migrations VALUES (?, ?, ?)")
 	if err != nil {
 		return err
 	}
 	defer s.finalize()
-	s.bindInt(1, version)
-	s.bindBlob(2, digest[:])
+	s.bindInt(1, int64(step.Version))
+	s.bindBlob(2, step.Digest[:])
 	s.bindInt(3, millis(now))
 	return s.run()
 }
