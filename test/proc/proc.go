@@ -72,11 +72,12 @@ func (l *logs) String() string {
 	return l.buf.String()
 }
 
-// Start serves the database file on a free port and waits until it answers.
-// The server is killed when the test ends.
-func Start(t testing.TB, bin, file string, args ...string) *Server {
+// Start serves a database, a storage URL or an SQLite file, on a free port and
+// waits until it answers. The server is killed when the test ends. It runs in
+// the directory of the file, or else of the program.
+func Start(t testing.TB, bin, database string, args ...string) *Server {
 	t.Helper()
-	s, err := TryStart(bin, file, args...)
+	s, err := TryStart(bin, database, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,9 +86,14 @@ func Start(t testing.TB, bin, file string, args ...string) *Server {
 }
 
 // TryStart is Start for servers that may refuse.
-func TryStart(bin, file string, args ...string) (*Server, error) {
-	cmd := exec.Command(bin, append([]string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--storage", "sqlite:" + file}, args...)...)
-	cmd.Dir = filepath.Dir(file)
+func TryStart(bin, database string, args ...string) (*Server, error) {
+	url, dir := database, filepath.Dir(bin)
+	if !isPostgres(database) {
+		file := strings.TrimPrefix(database, "sqlite:")
+		url, dir = "sqlite:"+file, filepath.Dir(file)
+	}
+	cmd := exec.Command(bin, append([]string{"serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--storage", url}, args...)...)
+	cmd.Dir = dir
 	return Run(cmd)
 }
 
