@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/extenddb/extenddb/server/clock"
@@ -38,8 +40,14 @@ type Options struct {
 
 // hooks let tests stand in the middle of things; nil ones do nothing.
 type hooks struct {
+	// dropping and loading may fail a drop before it is committed, and a load at
+	// each of its points.
+	dropping func() error
+	loading  func(point string) error
 	// heard may lose an announcement of another server, by returning false.
 	heard func(payload string) bool
+	// commit stands in for the COMMIT of inTx.
+	commit func(ctx context.Context, tx pgx.Tx) error
 }
 
 func (o *Options) setDefaults() {
@@ -71,6 +79,7 @@ type DB struct {
 	defs    definitions
 	stats   *tracker
 	longs   *longs
+	claims  *claims
 }
 
 // Open connects to the database and initialises it when it is empty. Errors: a
@@ -83,7 +92,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, err
 	}
 	o.MaxConns = int(cfg.MaxConns)
-	db := &DB{o: o, id: uuid.New(), clock: dbClock{local: o.Clock}, longs: newLongs(o.MaxConns)}
+	db := &DB{o: o, id: uuid.New(), clock: dbClock{local: o.Clock}, longs: newLongs(o.MaxConns), claims: newClaims()}
 	db.stats = newTracker(db)
 	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("open the connection pool: %w", err)
@@ -175,7 +184,7 @@ func (db *DB) withConn(ctx context.Context, f func(c *pgxpool.Conn) error) error
 	}
 	defer c.Release()
 	if err := f(c); err != nil {
-		return public(err)
+		return ended(ctx, public(err))
 	}
 	return nil
 }
@@ -189,8 +198,12 @@ func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 		return c, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case errors.Is(err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("%w: no connection became free within %s", storage.ErrUnavailable, db.o.AcquireTimeout)
+	case wait.Err() != nil && !errors.As(err, new(*pgconn.ConnectError)):
+		return nil, fmt.Errorf("%w: no connection became free within %s (the pool has %d)",
+			storage.ErrUnavailable, db.o.AcquireTimeout, db.o.MaxConns)
 	}
-	return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+	if errors.As(err, new(*Refused)) {
+		return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+	}
+	return nil, fmt.Errorf("%w: %v", storage.ErrUnavailable, err) // a timeout in it is not the caller's
 }

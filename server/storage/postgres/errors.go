@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/extenddb/extenddb/server/storage"
@@ -22,6 +23,10 @@ const (
 	codeLockTimeout     = "55P03"
 	codeUnique          = "23505"
 	codePrivilege       = "42501"
+	codeEncoding        = "22021" // a character that cannot be stored
+	codeInternal        = "XX000" // relations that go while they are looked at, too
+	codeNoSchema        = "3F000"
+	codeNoFile          = "58P01"
 )
 
 func codeOf(err error) string {
@@ -50,19 +55,61 @@ func isConflict(err error) bool {
 	return false
 }
 
+// isCorrupt tells errors of a database that does not hold what the catalog
+// says, or that is damaged: a relation or column that nobody expected to be
+// missing, a constraint that cannot fail, a file that is gone.
+func isCorrupt(code string) bool {
+	switch code {
+	case codePrivilege, codeInternal:
+		return false
+	case codeNoSchema, codeNoFile:
+		return true
+	}
+	switch code[:2] {
+	case "22", "23", "42", "54", "XX":
+		return true
+	}
+	return false
+}
+
 // public turns an error of the driver into one of storage, which it wraps;
-// other errors stay as they are.
+// other errors stay as they are. What is not known otherwise means that the
+// database could not do it now: it is shutting down or starting (57), gone
+// (08), out of space or connections (53, 58), refuses the role (28, 42501), or
+// somebody cancelled the statement (57014).
 func public(err error) error {
-	var pg *pgconn.PgError
+	code := codeOf(err)
 	switch {
 	case err == nil, isListed(err):
 		return err
 	case isConflict(err):
 		return fmt.Errorf("%w: %w", storage.ErrConflict, err)
-	case errors.As(err, &pg) && (pg.Code[:2] == "22" || pg.Code[:2] == "23" || pg.Code[:2] == "42" || pg.Code[:2] == "XX"):
+	case code == codeEncoding: // U+0000 in a name
+		return fmt.Errorf("%w: %w", storage.ErrInvalid, err)
+	case code != "" && isCorrupt(code):
 		return fmt.Errorf("%w: %w", storage.ErrCorrupt, err)
 	}
 	return fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+}
+
+// ended makes an error of storage a context's where that is why: a driver that
+// was interrupted reports many things. A time limit of the driver's own is none
+// of the caller's.
+func ended(ctx context.Context, err error) error {
+	over := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	switch {
+	case ctx.Err() == nil && over:
+		return fmt.Errorf("%w: %v", storage.ErrUnavailable, err)
+	case ctx.Err() != nil && !over && errors.Is(err, storage.ErrUnavailable):
+		return fmt.Errorf("%w: %v", ctx.Err(), err)
+	}
+	return err
+}
+
+// inDoubt tells errors after which a statement that was sent, and that commits,
+// may have been carried out: the database has not answered.
+func inDoubt(err error) bool {
+	return err != nil && codeOf(err) == "" && !pgconn.SafeToRetry(err) && !errors.Is(err, pgx.ErrTxCommitRollback)
 }
 
 // isNotFound reports whether there is no such table.

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/extenddb/extenddb/server/storage"
+)
+
+// Retries of what met a conflict: some 0.3 s in all.
+const (
+	maxTries = 8
+	retryMin = 4 * time.Millisecond
+)
+
+// retry runs f again, after a growing and random pause, while it meets a
+// conflict, and once more where its connection turned out to be dead before
+// anything was sent. f takes its own connection, so that none is held in the
+// pauses.
+func (db *DB) retry(ctx context.Context, f func() error) error {
+	pause, dead := retryMin, false
+	for try := 1; ; try++ {
+		err := f()
+		switch {
+		case err == nil, try == maxTries, ctx.Err() != nil:
+			return err
+		case isConflict(err), errors.Is(err, storage.ErrConflict):
+		case pgconn.SafeToRetry(err) && !dead:
+			dead = true
+			continue
+		default:
+			return err
+		}
+		tick, stop := db.o.Clock.After(pause/2 + rand.N(pause))
+		select {
+		case <-tick:
+		case <-ctx.Done():
+			stop()
+			return ctx.Err()
+		}
+		pause *= 2
+	}
+}
+
+// inTx runs f in a transaction on c. ErrInDoubt when the database was lost in
+// COMMIT.
+func (db *DB) inTx(ctx context.Context, c *pgxpool.Conn, f func(tx pgx.Tx) error) error {
+	tx, err := c.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f(tx); err != nil {
+		_ = tx.Rollback(ctx) // a connection that cannot is closed
+		return err
+	}
+	commit := db.o.hooks.commit
+	if commit == nil {
+		commit = func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) }
+	}
+	if err := commit(ctx, tx); inDoubt(err) {
+		return fmt.Errorf("%w: %w", storage.ErrInDoubt, err)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
