@@ -4,7 +4,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 
@@ -36,12 +35,10 @@ func (e *Engine) BatchGetItem(ctx context.Context, id auth.Identity, in *api.Bat
 		return err
 	}
 	start := len(out.B)
-	for try := 1; ; try++ {
+	return e.withTables(ctx, id, func(find finder) error {
 		out.B = out.B[:start]
-		if err := e.batchGet(ctx, id, b, out); !errors.Is(err, storage.ErrStale) || try == maxStale {
-			return err
-		}
-	}
+		return e.batchGet(ctx, find, b, out)
+	})
 }
 
 // batchGet is a BatchGetItem whose request has passed the checks that need no
@@ -129,8 +126,8 @@ func (e *Engine) readBatchGet(b *batchGet) error {
 }
 
 // batchGet is the part of BatchGetItem that needs the tables.
-func (e *Engine) batchGet(ctx context.Context, id auth.Identity, b *batchGet, out *api.Body) error {
-	keys, err := e.batchKeys(ctx, id, b)
+func (e *Engine) batchGet(ctx context.Context, find finder, b *batchGet, out *api.Body) error {
+	keys, err := b.keys(find)
 	if err != nil {
 		return err
 	}
@@ -150,10 +147,10 @@ func (e *Engine) batchGet(ctx context.Context, id auth.Identity, b *batchGet, ou
 	return nil
 }
 
-// batchKeys looks the tables up and encodes the keys.
-func (e *Engine) batchKeys(ctx context.Context, id auth.Identity, b *batchGet) ([]storage.TableKey, error) {
+// keys looks the tables up and encodes the keys.
+func (b *batchGet) keys(find finder) ([]storage.TableKey, error) {
 	for i := range b.tables {
-		t, err := e.table(ctx, id, b.tables[i].name)
+		t, err := find(b.tables[i].name)
 		if err != nil {
 			return nil, err
 		}

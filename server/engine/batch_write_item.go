@@ -48,13 +48,22 @@ func (e *Engine) BatchWriteItem(ctx context.Context, id auth.Identity, in *api.B
 			b.members = append(b.members, m)
 		}
 	}
-	if err := e.findBatchTables(ctx, id, b.members); err != nil {
-		return err
+	for _, m := range b.members {
+		var err error
+		if m.name, err = e.resolveTable(id, m.sent); err != nil {
+			return err
+		}
 	}
-	if err := b.checkKeys(); err != nil {
-		return err
-	}
-	if err := b.write(ctx, e.store); err != nil {
+	err := e.withTables(ctx, id, func(find finder) error {
+		if err := b.findTables(find); err != nil {
+			return err
+		}
+		if err := b.checkKeys(); err != nil {
+			return err
+		}
+		return b.write(ctx, e)
+	})
+	if err != nil {
 		return err
 	}
 	metrics := in.ReturnItemCollectionMetrics != nil && *in.ReturnItemCollectionMetrics == "SIZE"
@@ -100,62 +109,62 @@ func checkBatchWrite(in *api.BatchWriteItemInput) error {
 
 // batchMember is one request of a BatchWriteItem on its way.
 type batchMember struct {
-	sent   string // the table as the request names it
-	table  *storage.Table
-	object ddb.Item // the item or the key
-	key    storage.Key
-	put    *put // nil for a delete
-	del    deletion
+	mutation
+	put   *put   // the mutation, when it is one
+	sent  string // the table as the request names it
+	name  string
+	table *storage.Table
+	key   storage.Key
 
-	unprocessed bool
+	done, unprocessed bool
 }
 
 // readBatchMember makes the checks that need no table.
 func readBatchMember(table string, r *api.WriteRequest, detail capacityDetail) (*batchMember, error) {
 	m := &batchMember{sent: table}
 	var sent *api.AttributeMap
+	w := writing{detail: detail}
 	switch {
 	case (r.PutRequest == nil) == (r.DeleteRequest == nil):
 		return nil, older.invalid(severalDatatypes)
 	case r.PutRequest != nil:
 		sent = &r.PutRequest.Item
-		m.put = &put{writing: writing{detail: detail}, item: sent.Item}
+		m.put = &put{writing: w, item: sent.Item}
+		m.mutation = m.put
 	default:
 		sent = &r.DeleteRequest.Key
-		m.del.detail = detail
+		m.mutation = &deletion{writing: w, key: sent.Item}
 	}
 	if err := older.checkMap(sent); err != nil {
 		return nil, err
 	}
-	m.object = sent.Item
-	if m.put != nil && m.object.Size() > maxItemSize {
+	if m.put != nil && m.put.item.Size() > maxItemSize {
 		return nil, api.Validation(itemTooBig)
 	}
 	return m, nil
-}
-
-// findBatchTables looks up the table of each member.
-func (e *Engine) findBatchTables(ctx context.Context, id auth.Identity, members []*batchMember) error {
-	for i, m := range members {
-		if i > 0 && members[i-1].sent == m.sent {
-			m.table = members[i-1].table
-			continue
-		}
-		name, err := e.resolveTable(id, m.sent)
-		if err != nil {
-			return err
-		}
-		if m.table, err = e.table(ctx, id, name); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // batchWrite is a BatchWriteItem on its way.
 type batchWrite struct {
 	detail  capacityDetail
 	members []*batchMember // sorted by table
+}
+
+// findTables looks up the tables of the members that are not done.
+func (b *batchWrite) findTables(find finder) (err error) {
+	var last *batchMember
+	for _, m := range b.members {
+		if m.done {
+			continue
+		}
+		if last != nil && last.sent == m.sent {
+			m.table = last.table
+		} else if m.table, err = find(m.name); err != nil {
+			return err
+		}
+		last = m
+	}
+	return nil
 }
 
 // checkKeys encodes the keys, and refuses wrong ones, those that occur twice,
@@ -168,9 +177,9 @@ func (b *batchWrite) checkKeys() (err error) {
 	seen := make(map[row]bool, len(b.members))
 	for _, m := range b.members {
 		if m.put != nil {
-			m.key, err = itemKey(m.table, m.object)
+			m.key, err = itemKey(m.table, m.target())
 		} else {
-			m.key, err = keyOf(m.table, m.object)
+			m.key, err = keyOf(m.table, m.target())
 		}
 		if err != nil {
 			return err
@@ -183,7 +192,7 @@ func (b *batchWrite) checkKeys() (err error) {
 	}
 	stored := 0
 	for _, m := range b.members {
-		if m.put == nil {
+		if m.put == nil || m.done {
 			continue
 		}
 		if err := m.put.derive(m.table); err != nil {
@@ -197,86 +206,59 @@ func (b *batchWrite) checkKeys() (err error) {
 	return nil
 }
 
-// write carries the batch out. Requests the engine could not do now are left
-// unprocessed, unless that is all of them.
-func (b *batchWrite) write(ctx context.Context, store storage.Writer) error {
+// write carries out what is not done yet. Requests the engine could not do now
+// are left unprocessed, unless that is all of them: puts and deletes may be
+// sent again even where nobody knows what became of them.
+func (b *batchWrite) write(ctx context.Context, e *Engine) error {
 	var ws []storage.Write
 	var members []*batchMember
 	for _, m := range b.members {
-		if m.unprocessed {
+		if m.done || m.unprocessed {
 			continue
 		}
-		w := storage.Write{Table: m.table, Key: m.key}
-		if m.put != nil {
-			w.Blind, w.Decide = m.put.blind(m.table), m.put.decide
-		} else {
-			w.Blind, w.Decide = m.del.blind(m.table), m.del.decide
-		}
-		ws, members = append(ws, w), append(members, m)
+		ws = append(ws, storage.Write{Table: m.table, Key: m.key, Blind: m.blind(m.table), Decide: m.decide, Change: e.change()})
+		members = append(members, m)
 	}
-	failed := 0
-	var last error
-	for i, res := range store.WriteEach(ctx, ws) {
+	var refused, failed error
+	for i, res := range e.store.WriteEach(ctx, ws) {
 		switch {
 		case res.Err == nil:
-		case errors.Is(res.Err, storage.ErrUnavailable):
+			members[i].done = true
+		case errors.Is(res.Err, storage.ErrConflict):
 			members[i].unprocessed = true
-			failed, last = failed+1, res.Err
-		default:
-			return res.Err
+		case errors.Is(res.Err, storage.ErrUnavailable), errors.Is(res.Err, storage.ErrInDoubt):
+			members[i].unprocessed = true
+			failed = res.Err
+		case refused == nil:
+			refused = res.Err
 		}
 	}
-	if failed == len(ws) {
-		return last
+	if refused == nil && !slices.ContainsFunc(b.members, func(m *batchMember) bool { return m.done }) {
+		return failed
 	}
-	return nil
+	return refused
 }
 
-// cost is what the last run of Decide counted.
-func (m *batchMember) cost() *consumed {
-	if m.put != nil {
-		return &m.put.cost
-	}
-	return &m.del.cost
-}
-
-// perTable calls f with the members of each table that were carried out.
-func (b *batchWrite) perTable(f func(t *storage.Table, members []*batchMember)) {
-	byTable := map[storage.TableID][]*batchMember{}
-	var order []storage.TableID
+// written lists what was carried out.
+func (b *batchWrite) written() []touched {
+	var list []touched
 	for _, m := range b.members {
-		if m.unprocessed {
-			continue
+		if m.done {
+			list = append(list, touched{m.table, m.key, m.target(), &m.state().cost})
 		}
-		if byTable[m.table.ID] == nil {
-			order = append(order, m.table.ID)
-		}
-		byTable[m.table.ID] = append(byTable[m.table.ID], m)
 	}
-	for _, t := range order {
-		f(byTable[t][0].table, byTable[t])
-	}
+	return list
 }
 
 func (e *Engine) respondBatch(ctx context.Context, id auth.Identity, b *batchWrite, metrics bool, out *api.Body) (err error) {
 	out.B = b.appendUnprocessed(append(out.B, `{"UnprocessedItems":`...))
 	if metrics {
-		if out.B, err = e.appendBatchMetrics(ctx, id, out.B, b); err != nil {
+		if out.B, err = e.appendCollections(ctx, id, append(out.B, `,"ItemCollectionMetrics":`...), b.written()); err != nil {
 			return err
 		}
 	}
 	if b.detail != capacityNone {
-		sep := `,"ConsumedCapacity":[`
-		b.perTable(func(t *storage.Table, members []*batchMember) {
-			var sum consumed
-			for _, m := range members {
-				sum.add(m.cost())
-			}
-			out.Raw(sep)
-			out.B = sum.appendJSON(out.B, t.Name(), b.detail)
-			sep = ","
-		})
-		out.B = append(out.B, ']')
+		out.B = appendCapacities(append(out.B, `,"ConsumedCapacity":`...), b.written(), b.detail, unitsJoint)
 	}
 	out.B = append(out.B, '}')
 	return nil
@@ -304,52 +286,12 @@ func (b *batchWrite) appendUnprocessed(dst []byte) []byte {
 		if m.put != nil {
 			head = `{"PutRequest":{"Item":`
 		}
-		dst = append(ddb.AppendBackupItem(append(dst, head...), m.object), '}', '}')
+		dst = append(ddb.AppendBackupItem(append(dst, head...), m.target()), '}', '}')
 	}
 	if table != "" {
 		dst = append(dst, ']')
 	}
 	return append(dst, '}')
-}
-
-// appendBatchMetrics appends the item collections written to, each once.
-func (e *Engine) appendBatchMetrics(ctx context.Context, id auth.Identity, dst []byte, b *batchWrite) (_ []byte, err error) {
-	dst = append(dst, `,"ItemCollectionMetrics":{`...)
-	table := ""
-	b.perTable(func(t *storage.Table, members []*batchMember) {
-		if !t.HasLocal() || err != nil {
-			return
-		}
-		seen := map[string]bool{}
-		for _, m := range members {
-			if seen[string(m.key.PK)] {
-				continue
-			}
-			seen[string(m.key.PK)] = true
-			gb, failed := e.collectionGB(ctx, id, t, m.key.PK)
-			if errors.Is(failed, storage.ErrTableNotFound) { // dropped since: there is no collection
-				return
-			}
-			if err = failed; err != nil {
-				return
-			}
-			switch {
-			case table == t.Name():
-				dst = append(dst, ',')
-			case table != "":
-				dst = append(dst, ']', ',')
-				fallthrough
-			default:
-				dst = append(ddb.AppendString(dst, t.Name()), ':', '[')
-				table = t.Name()
-			}
-			dst = appendMetrics(dst, t, m.object, gb)
-		}
-	})
-	if table != "" {
-		dst = append(dst, ']')
-	}
-	return append(dst, '}'), err
 }
 
 // isTableRef reports whether a batch may name a table so: by its name or, as

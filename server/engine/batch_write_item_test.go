@@ -148,7 +148,11 @@ func TestBatchWriteUnprocessed(t *testing.T) {
 		{storage.ErrUnavailable, "a", `{"UnprocessedItems":{"hash":[` + putReq(a) + `]},"ConsumedCapacity":[{"TableName":"comp","CapacityUnits":1.0},{"TableName":"hash","CapacityUnits":1.0}]}`},
 		{storage.ErrUnavailable, "b,c", `{"UnprocessedItems":{"comp":[` + putReq(c) + `],"hash":[` + delReq(b) + `]},"ConsumedCapacity":[{"TableName":"hash","CapacityUnits":1.0}]}`},
 		{storage.ErrUnavailable, "a,b", `{"UnprocessedItems":{"hash":[` + putReq(a) + `,` + delReq(b) + `]},"ConsumedCapacity":[{"TableName":"comp","CapacityUnits":1.0}]}`},
-		{storage.ErrUnavailable, "a,b,c", "InternalServerError: Internal server error"},
+		{storage.ErrUnavailable, "a,b,c", unavailable},
+		{storage.ErrInDoubt, "b", `{"UnprocessedItems":{"hash":[` + delReq(b) + `]},"ConsumedCapacity":[{"TableName":"comp","CapacityUnits":1.0},{"TableName":"hash","CapacityUnits":1.0}]}`},
+		{storage.ErrInDoubt, "a,b,c", "InternalServerError: Internal server error"},
+		{storage.ErrConflict, "c", `{"UnprocessedItems":{"comp":[` + putReq(c) + `]},"ConsumedCapacity":[{"TableName":"hash","CapacityUnits":2.0}]}`},
+		{storage.ErrConflict, "a,b,c", `{"UnprocessedItems":{"comp":[` + putReq(c) + `],"hash":[` + putReq(a) + `,` + delReq(b) + `]},"ConsumedCapacity":[]}`},
 		{storage.ErrTableNotFound, "a", notFound},
 	} {
 		f := &failing{Engine: testStores()["memory"](t), err: test.err, keys: map[string]bool{}}

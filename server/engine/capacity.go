@@ -51,9 +51,20 @@ func writeUnits(bytes int) float64 { return float64(max((bytes+1023)/1024, 1)) }
 // consumed counts the units of one table: those of the table itself and those
 // of its indexes. The zero value has counted nothing.
 type consumed struct {
+	split   unitSplit
 	table   float64
 	indexes []indexUnits // in the order they were first charged
 }
+
+// unitSplit says how units are told apart: transactions report whether they are
+// units of reading or of writing, single operations and batches do not.
+type unitSplit string
+
+const (
+	unitsJoint unitSplit = ""
+	unitsRead  unitSplit = "ReadCapacityUnits"
+	unitsWrite unitSplit = "WriteCapacityUnits"
+)
 
 type indexUnits struct {
 	index *storage.Index
@@ -85,11 +96,9 @@ func (c *consumed) total() float64 {
 func (c *consumed) appendJSON(dst []byte, table string, detail capacityDetail) []byte {
 	dst = append(dst, `{"TableName":`...)
 	dst = ddb.AppendString(dst, table)
-	dst = append(dst, `,"CapacityUnits":`...)
-	dst = appendDouble(dst, c.total())
+	dst = c.appendUnits(append(dst, ','), c.total())
 	if detail == capacityIndexes {
-		dst = append(dst, `,"Table":{"CapacityUnits":`...)
-		dst = appendDouble(dst, c.table)
+		dst = c.appendUnits(append(dst, `,"Table":{`...), c.table)
 		dst = append(dst, '}')
 		dst = c.appendIndexes(dst, `,"GlobalSecondaryIndexes":{`, false)
 		dst = c.appendIndexes(dst, `,"LocalSecondaryIndexes":{`, true)
@@ -110,12 +119,20 @@ func (c *consumed) appendIndexes(dst []byte, head string, local bool) []byte {
 		}
 		open = true
 		dst = ddb.AppendString(dst, x.index.Name)
-		dst = append(dst, `:{"CapacityUnits":`...)
-		dst = appendDouble(dst, x.units)
+		dst = c.appendUnits(append(dst, `:{`...), x.units)
 		dst = append(dst, '}')
 	}
 	if open {
 		dst = append(dst, '}')
+	}
+	return dst
+}
+
+// appendUnits appends the members that tell units.
+func (c *consumed) appendUnits(dst []byte, units float64) []byte {
+	dst = appendDouble(append(dst, `"CapacityUnits":`...), units)
+	if c.split != unitsJoint {
+		dst = appendDouble(appendName(append(dst, ','), string(c.split)), units)
 	}
 	return dst
 }

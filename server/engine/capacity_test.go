@@ -169,7 +169,7 @@ func TestItemCollectionSize(t *testing.T) {
 		{size: 1 << 30, single: "2.0,3.0", forABatch: "1.0,2.0"},
 		{size: 1 << 31, single: "4.0,5.0", forABatch: "2.0,3.0"},
 		{err: storage.ErrTableNotFound}, // dropped since: the write was done all the same
-		{err: storage.ErrUnavailable, single: "InternalServerError: Internal server error", forABatch: "InternalServerError: Internal server error"},
+		{err: storage.ErrUnavailable, single: unavailable, forABatch: unavailable},
 	} {
 		single, forABatch := c.single, c.forABatch
 		switch {

@@ -14,7 +14,7 @@ import (
 // DeleteItem deletes an item; deleting one that is not there succeeds.
 func (e *Engine) DeleteItem(ctx context.Context, id auth.Identity, in *api.DeleteItemInput, out *api.Body) error {
 	r := writeRequest{
-		table: in.TableName, object: &in.Key, path: "key",
+		layer: enveloped, table: in.TableName, object: &in.Key, path: "key",
 		expected: in.Expected, operator: in.ConditionalOperator, condition: in.ConditionExpression,
 		names: in.ExpressionAttributeNames, values: in.ExpressionAttributeValues,
 		returns: in.ReturnValues, capacity: in.ReturnConsumedCapacity, metrics: in.ReturnItemCollectionMetrics,
@@ -24,32 +24,31 @@ func (e *Engine) DeleteItem(ctx context.Context, id auth.Identity, in *api.Delet
 	if err != nil {
 		return err
 	}
-	d := deletion{r.wanted()}
+	d := &deletion{writing: r.wanted(), key: in.Key.Item}
 	if _, err := e.bind(&d.writing, &r, ph); err != nil {
 		return err
 	}
-	t, err := e.table(ctx, id, name)
-	if err != nil {
-		return err
-	}
-	k, err := keyOf(t, in.Key.Item)
-	if err != nil {
-		return err
-	}
-	if err := d.checkPaths(t); err != nil {
-		return err
-	}
-	res, err := e.store.Write(ctx, storage.Write{Table: t, Key: k, Blind: d.blind(t), Decide: d.decide})
-	if err != nil {
-		return err
-	}
-	return e.respond(ctx, id, res.Table, &d.writing, k, in.Key.Item, out)
+	return e.write(ctx, id, name, d, out)
 }
 
-// deletion is a DeleteItem or the delete of a batch.
-type deletion struct{ writing }
+// deletion is a DeleteItem or a delete in a batch or transaction.
+type deletion struct {
+	writing
+	key ddb.Item
+}
 
-// decide is a storage.Decide.
+func (d *deletion) target() ddb.Item { return d.key }
+
+// prepare implements mutation.
+func (d *deletion) prepare(t *storage.Table) (storage.Key, error) {
+	k, err := keyOf(t, d.key)
+	if err != nil {
+		return k, err
+	}
+	return k, d.checkPaths(t)
+}
+
+// decide implements mutation.
 func (d *deletion) decide(t *storage.Table, cur *storage.Row) (*storage.Next, error) {
 	d.reset()
 	var old ddb.Item

@@ -10,12 +10,10 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 
 	"github.com/extenddb/extenddb/server/api"
-	"github.com/extenddb/extenddb/server/auth"
 	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/expr"
 	"github.com/extenddb/extenddb/server/storage"
@@ -53,33 +51,8 @@ func New(o Options) *Engine {
 	}
 }
 
-// maxStale bounds how often a read is run again because the definition
-// changed under it: definitions do not change that fast.
-const maxStale = 10
-
-// withTable runs a read with the current definition, again when storage says
-// that the one it was given is out of date. f must start afresh each time.
-func (e *Engine) withTable(ctx context.Context, id auth.Identity, name string, f func(*storage.Table) error) error {
-	for try := 1; ; try++ {
-		t, err := e.table(ctx, id, name)
-		if err != nil {
-			return err
-		}
-		if err = f(t); !errors.Is(err, storage.ErrStale) || try == maxStale {
-			return err
-		}
-	}
-}
-
-// table looks a table up for a data operation: one that is being created or
-// deleted is as good as not there.
-func (e *Engine) table(ctx context.Context, id auth.Identity, name string) (*storage.Table, error) {
-	t, err := e.store.Table(ctx, id.Account, name)
-	if err == nil && t.Status != storage.Active {
-		err = storage.ErrTableNotFound
-	}
-	return t, err
-}
+// change says of a write that it is made now, on a user's behalf.
+func (e *Engine) change() storage.Change { return storage.Change{At: e.clock.Now()} }
 
 // Fault turns what an operation returned into what the wire sends: an
 // *api.Error as it is, the errors of storage into the service's, everything
@@ -91,6 +64,10 @@ func Fault(err error) *api.Error {
 		return known
 	case errors.Is(err, storage.ErrTableNotFound):
 		return api.ResourceNotFound("Requested resource not found")
+	case errors.Is(err, storage.ErrConflict):
+		return api.Conflict(err)
+	case errors.Is(err, storage.ErrUnavailable):
+		return api.StorageUnavailable(err)
 	}
 	return api.Internal(err)
 }

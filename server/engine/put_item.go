@@ -14,7 +14,7 @@ import (
 // PutItem creates or replaces an item.
 func (e *Engine) PutItem(ctx context.Context, id auth.Identity, in *api.PutItemInput, out *api.Body) error {
 	r := writeRequest{
-		table: in.TableName, object: &in.Item, path: "item",
+		layer: enveloped, table: in.TableName, object: &in.Item, path: "item",
 		expected: in.Expected, operator: in.ConditionalOperator, condition: in.ConditionExpression,
 		names: in.ExpressionAttributeNames, values: in.ExpressionAttributeValues,
 		returns: in.ReturnValues, capacity: in.ReturnConsumedCapacity, metrics: in.ReturnItemCollectionMetrics,
@@ -32,34 +32,29 @@ func (e *Engine) PutItem(ctx context.Context, id auth.Identity, in *api.PutItemI
 	if _, err := e.bind(&w, &r, ph); err != nil {
 		return err
 	}
-	t, err := e.table(ctx, id, name)
-	if err != nil {
-		return err
-	}
-	k, err := putKey(t, item)
-	if err != nil {
-		return err
-	}
-	p := put{writing: w, item: item}
-	if err := p.derive(t); err != nil {
-		return err
-	}
-	if err := p.checkPaths(t); err != nil {
-		return err
-	}
-	res, err := e.store.Write(ctx, storage.Write{Table: t, Key: k, Blind: p.blind(t), Decide: p.decide})
-	if err != nil {
-		return err
-	}
-	return e.respond(ctx, id, res.Table, &p.writing, k, item, out)
+	return e.write(ctx, id, name, &put{writing: w, item: item}, out)
 }
 
-// put is a PutItem or the put of a batch.
+// put is a PutItem or a put in a batch or transaction.
 type put struct {
 	writing
 	item    ddb.Item
 	next    *storage.Next  // of item
 	derived *storage.Table // next follows this definition
+}
+
+func (p *put) target() ddb.Item { return p.item }
+
+// prepare implements mutation.
+func (p *put) prepare(t *storage.Table) (storage.Key, error) {
+	k, err := putKey(t, p.item)
+	if err != nil {
+		return k, err
+	}
+	if err := p.derive(t); err != nil {
+		return k, err
+	}
+	return k, p.checkPaths(t)
 }
 
 // derive brings next up to date with a definition, and refuses an item that
@@ -79,7 +74,7 @@ func (p *put) derive(t *storage.Table) error {
 	return nil
 }
 
-// decide is a storage.Decide.
+// decide implements mutation.
 func (p *put) decide(t *storage.Table, cur *storage.Row) (*storage.Next, error) {
 	p.reset()
 	if err := p.derive(t); err != nil {

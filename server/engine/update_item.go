@@ -16,7 +16,7 @@ import (
 // UpdateItem changes attributes of an item, or creates it.
 func (e *Engine) UpdateItem(ctx context.Context, id auth.Identity, in *api.UpdateItemInput, out *api.Body) error {
 	r := writeRequest{
-		table: in.TableName, object: &in.Key, path: "key",
+		layer: enveloped, table: in.TableName, object: &in.Key, path: "key",
 		expected: in.Expected, operator: in.ConditionalOperator, condition: in.ConditionExpression,
 		names: in.ExpressionAttributeNames, values: in.ExpressionAttributeValues,
 		returns: in.ReturnValues, capacity: in.ReturnConsumedCapacity, metrics: in.ReturnItemCollectionMetrics,
@@ -27,7 +27,7 @@ func (e *Engine) UpdateItem(ctx context.Context, id auth.Identity, in *api.Updat
 	if err != nil {
 		return err
 	}
-	u := update{writing: r.wanted(), key: in.Key.Item}
+	u := &update{writing: r.wanted(), key: in.Key.Item}
 	if r.update == nil {
 		if u.what, err = attributeUpdates(in.AttributeUpdates); err != nil {
 			return err
@@ -40,22 +40,7 @@ func (e *Engine) UpdateItem(ctx context.Context, id auth.Identity, in *api.Updat
 	if bound != nil {
 		u.what = bound
 	}
-	t, err := e.table(ctx, id, name)
-	if err != nil {
-		return err
-	}
-	k, err := keyOf(t, u.key)
-	if err != nil {
-		return err
-	}
-	if err := u.checkTargets(t); err != nil {
-		return err
-	}
-	res, err := e.store.Write(ctx, storage.Write{Table: t, Key: k, Decide: u.decide})
-	if err != nil {
-		return err
-	}
-	return e.respond(ctx, id, res.Table, &u.writing, k, u.key, out)
+	return e.write(ctx, id, name, u, out)
 }
 
 // attributeUpdates binds the legacy way to say what to change; without any it
@@ -77,12 +62,26 @@ func attributeUpdates(m map[string]api.AttributeValueUpdate) (*expr.Update, erro
 	return u, enveloped.expression(err)
 }
 
-// update is an UpdateItem.
+// update is an UpdateItem or an update in a transaction.
 type update struct {
 	writing
 	what   *expr.Update
 	key    ddb.Item
 	static bool // what only writes values of the request: it reads no attribute
+}
+
+func (u *update) target() ddb.Item { return u.key }
+
+// blind implements mutation: an update builds on what is there.
+func (*update) blind(*storage.Table) bool { return false }
+
+// prepare implements mutation.
+func (u *update) prepare(t *storage.Table) (storage.Key, error) {
+	k, err := keyOf(t, u.key)
+	if err != nil {
+		return k, err
+	}
+	return k, u.checkTargets(t)
 }
 
 // checkTargets refuses updates of key attributes and paths into keys.
@@ -109,7 +108,7 @@ func count[T any](seq iter.Seq[T]) (n int) {
 	return n
 }
 
-// decide is a storage.Decide.
+// decide implements mutation.
 func (u *update) decide(t *storage.Table, cur *storage.Row) (*storage.Next, error) {
 	u.reset()
 	old, err := decodeRow(cur)

@@ -43,6 +43,7 @@ const (
 // writeRequest holds the members that PutItem, UpdateItem and DeleteItem share,
 // and those of UpdateItem.
 type writeRequest struct {
+	layer                              layer
 	table                              *string
 	object                             *api.AttributeMap // Item or Key
 	path                               string            // of object: "item" or "key"
@@ -106,6 +107,39 @@ func (c *constraints) dataTable(ref *string) {
 	}
 }
 
+// mutation is a write on its way: a *put, *update, *deletion or *check.
+type mutation interface {
+	// target is the item or the key.
+	target() ddb.Item
+	// prepare makes the checks that need the table and encodes the key.
+	prepare(t *storage.Table) (storage.Key, error)
+	// blind reports whether what is written does not depend on what is there.
+	blind(t *storage.Table) bool
+	// decide is a storage.Decide.
+	decide(t *storage.Table, cur *storage.Row) (*storage.Next, error)
+	// state is what the last run of decide left.
+	state() *writing
+}
+
+// write carries a single write out and answers it.
+func (e *Engine) write(ctx context.Context, id auth.Identity, name string, m mutation, out *api.Body) error {
+	var key storage.Key
+	var table *storage.Table
+	err := e.withTable(ctx, id, name, func(t *storage.Table) error {
+		k, err := m.prepare(t)
+		if err != nil {
+			return err
+		}
+		res, err := e.store.Write(ctx, storage.Write{Table: t, Key: k, Blind: m.blind(t), Decide: m.decide, Change: e.change()})
+		key, table = k, res.Table
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return e.respond(ctx, id, table, m.state(), key, m.target(), out)
+}
+
 // begin makes the checks up to the item or key itself and returns the table's
 // name.
 func (e *Engine) begin(id auth.Identity, r *writeRequest) (name string, ph *expr.Placeholders, err error) {
@@ -123,23 +157,28 @@ func (e *Engine) begin(id auth.Identity, r *writeRequest) (name string, ph *expr
 		texts = []member{{"UpdateExpression", r.update != nil}, texts[0]}
 		null = ": UpdateExpression and ConditionExpression are null"
 	}
-	if err := enveloped.checkMix(legacy, texts); err != nil {
+	if err := r.layer.checkMix(legacy, texts); err != nil {
 		return "", nil, err
 	}
-	used := r.condition != nil || r.update != nil
-	if ph, err = enveloped.placeholders(r.names, r.values, used, null); err != nil {
+	if ph, err = r.placeholders(null); err != nil {
 		return "", nil, err
 	}
-	if err := enveloped.checkMap(r.object); err != nil {
+	if err := r.layer.checkMap(r.object); err != nil {
 		return "", nil, err
 	}
 	if !r.isUpdate && r.returns != nil && *r.returns != returnAllOld && *r.returns != "NONE" {
-		return "", nil, enveloped.invalid("ReturnValues can only be ALL_OLD or NONE")
+		return "", nil, r.layer.invalid("ReturnValues can only be ALL_OLD or NONE")
 	}
 	return name, ph, nil
 }
 
-// writing is a write on its way: what the request wants to see, and what the
+// placeholders checks the expression's names and values; null is what the
+// message about values without an expression adds.
+func (r *writeRequest) placeholders(null string) (*expr.Placeholders, error) {
+	return r.layer.placeholders(r.names, r.values, r.condition != nil || r.update != nil, null)
+}
+
+// writing is what every mutation has: what the request wants to see, and what the
 // last run of Decide saw and did.
 type writing struct {
 	cond    *expr.Condition
@@ -168,20 +207,20 @@ func (r *writeRequest) wanted() writing {
 // bind binds what the request says in Expected and in expressions. The update
 // is nil unless there is an UpdateExpression.
 func (e *Engine) bind(w *writing, r *writeRequest, ph *expr.Placeholders) (u *expr.Update, err error) {
-	if w.cond, err = enveloped.expected(r.expected, r.operator); err != nil {
+	if w.cond, err = r.layer.expected(r.expected, r.operator); err != nil {
 		return nil, err
 	}
 	if r.update != nil {
 		if u, err = e.exprs.Update(ph, *r.update); err != nil {
-			return nil, enveloped.expression(err)
+			return nil, r.layer.expression(err)
 		}
 	}
 	if r.condition != nil {
-		if w.cond, err = e.condition(enveloped, ph, expr.RoleCondition, r.condition); err != nil {
+		if w.cond, err = e.condition(r.layer, ph, expr.RoleCondition, r.condition); err != nil {
 			return nil, err
 		}
 	}
-	return u, enveloped.unused(ph)
+	return u, r.layer.unused(ph)
 }
 
 // checkPaths refuses a condition that looks into a key.
@@ -192,7 +231,8 @@ func (w *writing) checkPaths(t *storage.Table) error {
 	return checkScalarKeys(w.cond.Refs(), t, t.Indexes)
 }
 
-// blind reports whether what is written does not depend on what is there.
+func (w *writing) state() *writing { return w }
+
 func (w *writing) blind(t *storage.Table) bool {
 	return w.cond == nil && w.returns == "" && w.detail == capacityNone && len(t.Indexes) == 0
 }

@@ -225,7 +225,7 @@ func TestDecideWithNewerDefinition(t *testing.T) {
 		r.Errorf("update beside a bad index key: %+v, %v", next, err)
 	}
 
-	d := deletion{detail}
+	d := deletion{writing: detail}
 	if next, err := d.decide(before, nil); err != nil || next != nil || d.cost.total() != 1 {
 		r.Errorf("delete, first run: %+v, %v", next, err)
 	}
@@ -241,7 +241,7 @@ func TestWriteStorageFaults(t *testing.T) {
 	corrupt := &storage.Row{Item: []byte(`{"pk":`)}
 	for _, w := range []storage.Decide{
 		(&put{writing: writing{detail: capacityIndexes}, item: ddb.Item{"pk": ddb.String("a"), "sk": ddb.String("b")}}).decide,
-		(&deletion{writing{detail: capacityIndexes}}).decide,
+		(&deletion{writing: writing{detail: capacityIndexes}}).decide,
 		(&update{}).decide,
 	} {
 		r := newRig(t, testStores()["memory"](t), writeTables()...)

@@ -15,6 +15,7 @@ const (
 	ve1           = ve + "1 validation error detected: "
 	ivp           = "One or more parameter values were invalid: "
 	notFound      = "ResourceNotFoundException: Requested resource not found"
+	unavailable   = "ServiceUnavailable: The service is temporarily unavailable, try again"
 	conditionText = "ConditionalCheckFailedException: The conditional request failed"
 	badCapacity   = "Value 'INVALID' at 'returnConsumedCapacity' failed to satisfy constraint: Member must satisfy enum value set: [INDEXES, TOTAL, NONE]"
 	badReturns    = "Failed to satisfy constraint: Member must satisfy enum value set: [ALL_OLD, UPDATED_OLD, ALL_NEW, UPDATE_NEW, NONE]"
