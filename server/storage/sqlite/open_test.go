@@ -197,6 +197,9 @@ func TestDamagedDefinitions(t *testing.T) {
 // script runs statements on a file, as another program would.
 func script(t *testing.T, path, sql string) {
 	t.Helper()
+	if err := setUpDriver(); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := makeFile(path); err != nil {
 		t.Fatal(err)
 	}
