@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -69,7 +70,8 @@ func (d *definitions) put(t *storage.Table) {
 		d.byID[t.ID] = t
 	}
 	name := tableName{t.Account, t.Name()}
-	if d.names[name] < t.ID { // ids rise
+	if old := d.names[name]; old < t.ID { // ids rise
+		delete(d.byID, old)
 		d.names[name] = t.ID
 	}
 }
@@ -92,10 +94,18 @@ func (d *definitions) forgetAll() {
 	d.byID, d.names = nil, nil
 }
 
-const selectTable = `SELECT t.id, t.version, t.status, t.created, t.uuid::text, t.account, t.name, t.definition,
+const (
+	tableColumns = `SELECT t.id, t.version, t.status, t.created, t.uuid::text, t.account, t.name, t.definition,
   ARRAY(SELECT i.id FROM extenddb.indexes i WHERE i.t = t.id ORDER BY i.id),
-  ARRAY(SELECT i.name FROM extenddb.indexes i WHERE i.t = t.id ORDER BY i.id)
-FROM extenddb.tables t `
+  ARRAY(SELECT i.name FROM extenddb.indexes i WHERE i.t = t.id ORDER BY i.id)`
+	selectTable = tableColumns + " FROM extenddb.tables t "
+	// selectStats adds statistics: the columns that Describe scans.
+	selectStats = tableColumns + `, coalesce(s.items, 0), coalesce(s.bytes, 0),
+  ARRAY(SELECT x.ix FROM extenddb.index_stats x WHERE x.t = t.id ORDER BY x.ix),
+  ARRAY(SELECT x.items FROM extenddb.index_stats x WHERE x.t = t.id ORDER BY x.ix),
+  ARRAY(SELECT x.bytes FROM extenddb.index_stats x WHERE x.t = t.id ORDER BY x.ix)
+FROM extenddb.tables t LEFT JOIN extenddb.table_stats s ON s.t = t.id `
+)
 
 // Conditions for selectTable.
 const (
@@ -105,6 +115,12 @@ const (
 
 // readTable reads a committed definition, ErrTableNotFound when there is none.
 func readTable(ctx context.Context, q querier, where string, args ...any) (*storage.Table, error) {
+	return scanTable(q.QueryRow(ctx, selectTable+where, args...))
+}
+
+// scanTable takes a row that begins with tableColumns; the further columns go
+// into more.
+func scanTable(row pgx.Row, more ...any) (*storage.Table, error) {
 	var (
 		t       storage.Table
 		created time.Time
@@ -113,8 +129,8 @@ func readTable(ctx context.Context, q querier, where string, args ...any) (*stor
 		ids     []int64
 		indexes []string
 	)
-	err := q.QueryRow(ctx, selectTable+where, args...).
-		Scan(&t.ID, &t.Version, &t.Status, &created, &t.UUID, &t.Account, &name, &def, &ids, &indexes)
+	into := append([]any{&t.ID, &t.Version, &t.Status, &created, &t.UUID, &t.Account, &name, &def, &ids, &indexes}, more...)
+	err := row.Scan(into...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, storage.ErrTableNotFound
 	}
@@ -130,15 +146,12 @@ func readTable(ctx context.Context, q querier, where string, args ...any) (*stor
 		byName[n] = storage.IndexID(ids[i])
 	}
 	order := make([]storage.IndexID, 0, len(ids))
-	for _, d := range t.Def.GlobalSecondaryIndexes {
-		order = append(order, byName[d.IndexName])
-	}
-	for _, d := range t.Def.LocalSecondaryIndexes {
-		order = append(order, byName[d.IndexName])
+	for _, n := range indexNames(&t.Def) {
+		order = append(order, byName[n])
 	}
 	made, err := storage.NewTable(t, order)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", storage.ErrCorrupt, err)
+	if err != nil || len(order) != len(ids) || slices.Contains(order, 0) || made.Name() != name {
+		return nil, fmt.Errorf("%w: name or indexes of table %q do not fit its definition", storage.ErrCorrupt, name)
 	}
 	return made, nil
 }

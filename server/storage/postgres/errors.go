@@ -98,6 +98,7 @@ func public(err error) error {
 func ended(ctx context.Context, err error) error {
 	over := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	switch {
+	case errors.Is(err, storage.ErrInDoubt):
 	case ctx.Err() == nil && over:
 		return fmt.Errorf("%w: %v", storage.ErrUnavailable, err)
 	case ctx.Err() != nil && !over && errors.Is(err, storage.ErrUnavailable):

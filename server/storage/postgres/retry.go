@@ -18,8 +18,11 @@ import (
 
 // Retries of what met a conflict: some 0.3 s in all.
 const (
-	maxTries = 8
-	retryMin = 4 * time.Millisecond
+	conflictTries = 8
+	retryMin      = 4 * time.Millisecond
+
+	doubtTries = 6 // some 6 s in all
+	doubtMin   = 100 * time.Millisecond
 )
 
 // retry runs f again, after a growing and random pause, while it meets a
@@ -31,7 +34,7 @@ func (db *DB) retry(ctx context.Context, f func() error) error {
 	for try := 1; ; try++ {
 		err := f()
 		switch {
-		case err == nil, try == maxTries, ctx.Err() != nil:
+		case err == nil, try == conflictTries, ctx.Err() != nil:
 			return err
 		case isConflict(err), errors.Is(err, storage.ErrConflict):
 		case pgconn.SafeToRetry(err) && !dead:
@@ -49,6 +52,30 @@ func (db *DB) retry(ctx context.Context, f func() error) error {
 		}
 		pause *= 2
 	}
+}
+
+// certain runs f, which commits one transaction, until what became of it is
+// known: f finds out, where the try before ended in doubt, behind a lock that
+// is held until that one has ended. It gives up after some seconds.
+func (db *DB) certain(ctx context.Context, f func() error) error {
+	err := db.retry(ctx, f)
+	if !errors.Is(err, storage.ErrInDoubt) {
+		return err
+	}
+	for pause, try := doubtMin, 0; try < doubtTries; pause, try = 2*pause, try+1 {
+		tick, stop := db.o.Clock.After(pause/2 + rand.N(pause))
+		select {
+		case <-tick:
+		case <-ctx.Done():
+			stop()
+			return err
+		}
+		again := db.retry(ctx, f)
+		if !errors.Is(again, storage.ErrInDoubt) && !errors.Is(again, storage.ErrUnavailable) {
+			return again
+		}
+	}
+	return err
 }
 
 // inTx runs f in a transaction on c. ErrInDoubt when the database was lost in
