@@ -110,7 +110,7 @@ func planOf(ctx context.Context, path string) (p migrate.Plan, err error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist): // else nobody ever had it
 		return p, fmt.Errorf("lock database: %w", err)
 	}
-	defer l.Close()
+	defer func() { err = errors.Join(err, l.Close()) }()
 	_, wal := os.Lstat(path + "-wal")
 	_, journal := os.Lstat(path + "-journal")
 	c, err := openToRead(path, errors.Is(wal, fs.ErrNotExist) && errors.Is(journal, fs.ErrNotExist))
@@ -219,12 +219,12 @@ func (db *DB) initialise(c *conn, p migrate.Plan, m migrate.Options) error {
 // where it was. The copy gets its name just before the first commit: until then
 // the database is as it was, and the next attempt makes another. It returns the
 // name of the copy.
-func (db *DB) runSteps(c *conn, p migrate.Plan, m migrate.Options) (string, error) {
+func (db *DB) runSteps(c *conn, p migrate.Plan, m migrate.Options) (kept string, err error) {
 	cp, err := db.copyBefore(c, p, m)
 	if err != nil {
 		return "", err
 	}
-	defer cp.discard()
+	defer func() { err = errors.Join(err, cp.discard()) }()
 	for i, s := range p.Steps {
 		m.Begin(s, i+1, len(p.Steps))
 		err := inTransaction(c, func() error {
