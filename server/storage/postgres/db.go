@@ -117,7 +117,10 @@ func (db *DB) open(ctx context.Context) error {
 		if db.info, err = db.inspect(ctx, c); err != nil {
 			return err
 		}
-		return initialise(ctx, pooled.Conn())
+		if err := initialise(ctx, pooled.Conn()); err != nil {
+			return err
+		}
+		return db.endLoads(ctx, pooled.Conn())
 	})
 	if err == nil {
 		err = db.beat(ctx, c)
@@ -156,6 +159,7 @@ func (db *DB) Ping(ctx context.Context) error {
 func (db *DB) Close() error {
 	db.closing.Do(func() {
 		db.life.Close()
+		_ = db.stats.flush(context.Background()) // it will be counted later, then
 		db.session.end()
 		db.pool.Close()
 	})

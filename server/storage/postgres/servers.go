@@ -102,9 +102,10 @@ func (db *DB) beat(ctx context.Context, c *pgx.Conn) error {
 	return nil
 }
 
-// leave removes this server's row.
+// leave removes this server's row and gives up what it owns: the end of a
+// connection is noticed only later.
 func (db *DB) leave(ctx context.Context, c *pgx.Conn) error {
-	_, err := c.Exec(ctx, "DELETE FROM extenddb.servers WHERE id = $1", db.id)
+	_, err := c.Exec(ctx, "WITH row AS (DELETE FROM extenddb.servers WHERE id = $1) SELECT pg_advisory_unlock_all()", db.id)
 	return err
 }
 
