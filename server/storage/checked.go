@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/extenddb/extenddb/format/ddb"
@@ -43,6 +44,8 @@ func Checked(e Engine, o CheckOptions) Engine {
 type checked struct {
 	next Engine
 	o    CheckOptions
+
+	horizon atomic.Int64 // the greatest seen
 
 	mu   sync.Mutex
 	open map[*handle]struct{} // leases, iterators, snapshots, loads
@@ -89,6 +92,9 @@ func (c *checked) breach(call, format string, args ...any) {
 
 // always may be returned by every call.
 func always() []error { return []error{ErrClosed, ErrUnavailable, ErrCorrupt} }
+
+// changing may be returned, in addition, by every call that changes something.
+func changing(more ...error) []error { return append(more, ErrConflict, ErrInDoubt) }
 
 // filter lets err pass when it is one of those listed, of the context, or
 // passed says so.
@@ -154,7 +160,7 @@ func (c *checked) CreateTable(ctx context.Context, account string, def ddb.Table
 	if err == nil {
 		c.checkTable(call, t, account, def.TableName)
 	}
-	return t, c.filter(ctx, call, err, ErrTableExists, ErrTooManyTables)
+	return t, c.filter(ctx, call, err, changing(ErrTableExists, ErrTooManyTables)...)
 }
 
 // checkNew checks what is asked of a new table.
@@ -209,7 +215,7 @@ func (c *checked) UpdateTable(ctx context.Context, account, name string, change 
 	if err == nil {
 		c.checkTable(call, t, account, name)
 	}
-	return t, c.filter(ctx, call, err, ErrTableNotFound, refused)
+	return t, c.filter(ctx, call, err, changing(ErrTableNotFound, refused)...)
 }
 
 // sameShape tells whether an update keeps what it must keep.
@@ -274,18 +280,29 @@ func (c *checked) DropTable(ctx context.Context, account, name string, check fun
 			c.breach(call, "table is %s", t.Status)
 		}
 	}
-	return t, c.filter(ctx, call, err, ErrTableNotFound, refused)
+	return t, c.filter(ctx, call, err, changing(ErrTableNotFound, refused)...)
 }
 
 // Pending implements Maintainer.
 func (c *checked) Pending(ctx context.Context, now time.Time) ([]Work, error) {
 	ws, err := c.next.Pending(ctx, now)
 	for _, w := range ws {
-		if w.Kind.String() == "unknown" || w.Table == 0 || w.Account == "" || w.Name == "" {
+		if !w.complete() {
 			c.breach("Pending", "incomplete work %+v", w)
 		}
 	}
 	return ws, c.filter(ctx, "Pending", err)
+}
+
+// complete reports whether w names all it needs and no more.
+func (w Work) complete() bool {
+	switch w.Kind {
+	case TableDrop, Statistics:
+		return w.Table != 0 && w.Account != "" && w.Name != ""
+	case TokenExpiry, RecordTrim:
+		return w == Work{Kind: w.Kind}
+	}
+	return false
 }
 
 // Claim implements Maintainer.
@@ -318,7 +335,7 @@ func (l *checkedLease) Step(ctx context.Context, now time.Time) (Progress, error
 	if p.Done < 0 || p.Total != 0 && p.Done > p.Total {
 		l.c.breach("Step", "progress %+v", p)
 	}
-	return p, l.c.filter(ctx, "Step", err, ErrNoWork)
+	return p, l.c.filter(ctx, "Step", err, changing(ErrNoWork, ErrHeld)...)
 }
 
 // Release implements Lease.

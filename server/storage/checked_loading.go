@@ -23,7 +23,7 @@ func (c *checked) Load(ctx context.Context, account string, def ddb.TableDefinit
 	l, err := c.next.Load(ctx, account, def, at)
 	c.checkExists(call, err)
 	if err != nil {
-		return nil, c.filter(ctx, call, err, ErrTableExists, ErrTooManyTables)
+		return nil, c.filter(ctx, call, err, changing(ErrTableExists, ErrTooManyTables)...)
 	}
 	w := &checkedLoading{next: l, c: c, h: c.hold("load of table " + def.TableName)}
 	if t := w.Table(); t != nil {
@@ -95,7 +95,7 @@ func (l *checkedLoading) Add(ctx context.Context, rows []LoadRow) error {
 		}
 		return leave(err)
 	}
-	return leave(l.c.filter(ctx, call, err, ErrTableNotFound))
+	return leave(l.c.filter(ctx, call, err, changing(ErrTableNotFound)...))
 }
 
 // checkRow: the row is complete, and so is each entry.
@@ -162,7 +162,7 @@ func (l *checkedLoading) Finish(ctx context.Context, progress func(done, total i
 		l.done = true
 		l.c.free(l.h)
 	}
-	return leave(l.c.filter(ctx, call, err, ErrTableNotFound))
+	return leave(l.c.filter(ctx, call, err, changing(ErrTableNotFound)...))
 }
 
 // Abort implements Loading.
@@ -174,5 +174,5 @@ func (l *checkedLoading) Abort() error {
 	defer l.busy.Store(false)
 	l.done = true
 	l.c.free(l.h)
-	return l.c.filter(context.Background(), call, l.next.Abort())
+	return l.c.filter(context.Background(), call, l.next.Abort(), changing()...)
 }

@@ -97,13 +97,18 @@ func (c *checked) checkKey(call string, t *Table, k Key) error {
 
 // result checks what became of one write.
 func (o *watch) result(ctx context.Context, r *Result, err error) error {
-	if len(o.errs) > 0 && errors.Is(err, o.errs[len(o.errs)-1]) {
-		return err
-	}
 	if err == nil && (r.Table == nil || r.Table.ID != o.w.Table.ID) {
 		o.c.breach(o.call, "result without its table")
 	}
-	return o.c.filter(ctx, o.call, err, ErrTableNotFound)
+	return o.refusal(ctx, err, changing()...)
+}
+
+// refusal lets out why a write was not done.
+func (o *watch) refusal(ctx context.Context, err error, listed ...error) error {
+	if len(o.errs) > 0 && errors.Is(err, o.errs[len(o.errs)-1]) {
+		return err
+	}
+	return o.c.filter(ctx, o.call, err, append(listed, ErrTableNotFound)...)
 }
 
 func end(watches []*watch) {
@@ -182,7 +187,7 @@ func (c *checked) WriteAll(ctx context.Context, ws []Write, token *Token) ([]Res
 			_ = watches[i].result(ctx, &results[i], nil)
 		}
 	}
-	return results, c.filter(ctx, call, err, ErrTableNotFound, ErrReplayed, ErrTokenMismatch)
+	return results, c.filter(ctx, call, err, changing(ErrTableNotFound, ErrReplayed, ErrTokenMismatch)...)
 }
 
 // checkReasons: one reason per write, each what its Decide returned last.
@@ -195,7 +200,7 @@ func (c *checked) checkReasons(ctx context.Context, e *Cancelled, watches []*wat
 	for i, reason := range e.Reasons {
 		if reason != nil {
 			refused = true
-			e.Reasons[i] = watches[i].result(ctx, &Result{}, reason)
+			e.Reasons[i] = watches[i].refusal(ctx, reason)
 		}
 	}
 	if !refused {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	lib "modernc.org/sqlite/lib"
 
@@ -383,25 +382,4 @@ func TestReplayBeforeAnythingElse(t *testing.T) {
 	other.Token = "other"
 	_, err = db.WriteAll(t.Context(), ws, &other)
 	wantErr(t, err, storage.ErrTableNotFound)
-}
-
-// TestTokensArePruned as others are kept.
-func TestTokensArePruned(t *testing.T) {
-	t.Parallel()
-	db := mustOpen(t, Options{Path: Memory})
-	tab := create(t, db, plain("t"))
-	for i := range 40 {
-		token := &storage.Token{Account: acct, Token: fmt.Sprint(i), Now: instant().Add(time.Duration(i) * time.Minute)}
-		if _, err := db.WriteAll(t.Context(), []storage.Write{put(t, tab, item("p", "s"))}, token); err != nil {
-			t.Fatal(err)
-		}
-	}
-	n := int64(0)
-	err := db.read(t.Context(), func(s *session) (err error) {
-		n, err = s.c.queryInt("SELECT count(*) FROM tokens")
-		return err
-	})
-	if n != 10 || err != nil {
-		t.Errorf("%d tokens are kept (%v)", n, err)
-	}
 }

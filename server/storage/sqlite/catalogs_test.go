@@ -30,7 +30,7 @@ func catalogItems() []ddb.Item {
 func makeCatalog(t *testing.T, path string) {
 	t.Helper()
 	db := mustOpen(t, Options{Path: path})
-	for _, def := range []ddb.TableDefinition{definition("indexed"), plain("plain"), definition("gone")} {
+	for _, def := range []ddb.TableDefinition{definition("indexed"), streaming("plain"), definition("gone")} {
 		mustPut(t, db, create(t, db, def), catalogItems()...)
 	}
 	if _, err := db.DropTable(t.Context(), acct, "gone", func(*storage.Table) error { return nil }); err != nil { // what is left of it is to be removed
@@ -50,6 +50,9 @@ func checkCatalog(t *testing.T, db *DB) {
 		tab, err := db.Table(t.Context(), acct, name)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if tab.HasStream() && len(recordsOf(t, db, tab.ID)) != len(catalogItems()) {
+			t.Errorf("table %s lacks change records", name)
 		}
 		for _, it := range catalogItems() {
 			k, err := tab.KeyOf(it)

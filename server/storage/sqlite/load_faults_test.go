@@ -282,7 +282,7 @@ func TestLoadWithoutDatabase(t *testing.T) {
 	if files := loadFilesOf(t, db); len(files) != 0 {
 		t.Errorf("files left: %q", files)
 	}
-	if _, due := work(t, db, storage.TableDrop, instant()); due {
+	if db.dropping(db.cat.Load().byID[l.Table().ID]) {
 		t.Error("a table is to be dropped whose load was not aborted")
 	}
 	wantErr(t, l.Abort(), storage.ErrUnavailable)

@@ -20,6 +20,8 @@ const (
 	dropRows  = 2_000
 	dropPage  = 128     // rows found before they are deleted
 	dropBytes = 8 << 20 // counted size
+	trimRows  = 2_000
+	trimPage  = 64 // of up to a megabyte each
 )
 
 // claims are the leases in use: they die with the process, as its lock does.
@@ -54,6 +56,11 @@ func (db *DB) Pending(ctx context.Context, now time.Time) ([]storage.Work, error
 			ws = append(ws, w)
 		}
 	}
+	trims, err := db.overdue(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	ws = append(ws, trims...)
 	slices.SortFunc(ws, func(a, b storage.Work) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Table, b.Table)) })
 	return ws, nil
 }
@@ -90,6 +97,8 @@ func (db *DB) Claim(ctx context.Context, w storage.Work) (storage.Lease, error) 
 		l.step = (&drop{db: db, t: t}).step
 	case storage.Statistics:
 		l.step = (&count{db: db, id: t.ID, before: db.stats.changes(t.ID)}).step
+	case storage.TokenExpiry, storage.RecordTrim:
+		l.step = (&trim{db: db, kind: w.Kind}).step
 	}
 	db.work.mu.Lock()
 	defer db.work.mu.Unlock()
@@ -112,8 +121,12 @@ type lease struct {
 	once sync.Once
 }
 
-// table returns the table if there is still such work on it.
+// table returns the table if there is still such work on it; nil when the work
+// is of none, which is there at any time.
 func (l *lease) table() (*storage.Table, error) {
+	if l.w == (storage.Work{Kind: storage.TokenExpiry}) || l.w == (storage.Work{Kind: storage.RecordTrim}) {
+		return nil, nil
+	}
 	t := l.db.cat.Load().byID[l.w.Table]
 	if t != nil && (l.w.Kind == storage.TableDrop && l.db.dropping(t) || l.w.Kind == storage.Statistics && t.status == storage.Active) {
 		return t.table()

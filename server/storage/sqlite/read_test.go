@@ -76,7 +76,8 @@ func TestPlans(t *testing.T) {
 			}
 		}
 		for _, sql := range []string{
-			sqlGet, sqlFind, sqlUpdate, sqlDelete, sqlResize, sqlRemove, sqlToken, sqlPrune,
+			sqlGet, sqlFind, sqlUpdate, sqlDelete, sqlResize, sqlRemove, sqlToken, sqlOldToken, sqlPruneTokens,
+			sqlChanges, sqlOldRecord, sqlPruneRecords,
 			sqlFirstRows, sqlEntryAt, sqlFirstEntry, sqlAllEntries, sqlSample, sqlVersion, sqlAllRows, sqlEntry,
 		} {
 			if got := plan(t, s, sql); strings.Contains(got, "SCAN") || strings.Contains(got, "TEMP B-TREE") {

@@ -38,8 +38,18 @@ const (
 	// Tokens of WriteAll.
 	sqlToken    = "SELECT digest, expires FROM tokens WHERE account = ? AND token = ?"
 	sqlSetToken = "INSERT OR REPLACE INTO tokens (account, token, digest, expires) VALUES (?, ?, ?, ?)"
-	sqlPrune    = `DELETE FROM tokens WHERE (account, token) IN
-		(SELECT account, token FROM tokens WHERE expires <= ? LIMIT 16)`
+	sqlOldToken = "SELECT 1 FROM tokens WHERE expires <= ? LIMIT 1"
+
+	sqlPruneTokens = `DELETE FROM tokens WHERE (account, token) IN
+		(SELECT account, token FROM tokens WHERE expires <= ? LIMIT ?)`
+
+	// Change records.
+	sqlRecord = `INSERT INTO changes (seq, t, kind, service, size, at, pk, sk, keys, old, new)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	sqlChanges = `SELECT seq, kind, service, size, at, pk, sk, keys, old, new FROM changes
+		WHERE t = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?`
+	sqlOldRecord    = "SELECT 1 FROM changes WHERE at <= ? LIMIT 1"
+	sqlPruneRecords = "DELETE FROM changes WHERE seq IN (SELECT seq FROM changes WHERE at <= ? ORDER BY at LIMIT ?)"
 
 	// Loads that were left behind.
 	sqlCreating = "SELECT count(*) FROM tables WHERE status = 3"

@@ -26,7 +26,8 @@ type change struct {
 	w    storage.Write
 	t    *storage.Table  // the definition Decide ran with; nil before
 	ver  int64           // of the row it ran with; 0 absent
-	any  bool            // the row does not matter: a blind write without indexes
+	any  bool            // the row does not matter: see blind
+	cur  *storage.Row    // the row it ran with, when the table has a stream
 	next *storage.Next   // its answer, nil to delete
 	old  []storage.Entry // those of the row it ran with
 	err  error           // its refusal
@@ -35,9 +36,12 @@ type change struct {
 
 // decide runs Decide with the row, which may be nil.
 func (c *change) decide(t *storage.Table, cur *storage.Row) error {
-	c.t, c.ver, c.next, c.old, c.err = t, 0, nil, nil, nil
+	c.t, c.ver, c.next, c.old, c.err, c.cur = t, 0, nil, nil, nil, nil
 	if cur != nil {
 		c.ver = cur.Ver
+		if t.HasStream() {
+			c.cur = cur
+		}
 		if len(t.Indexes) > 0 {
 			it, err := ddb.ParseItem(cur.Item)
 			if err != nil {
@@ -72,11 +76,24 @@ func (c *change) idle() bool {
 	return c.err != nil || c.next == storage.Unchanged || c.next == nil && c.ver == 0 && !c.any
 }
 
-func (c *change) bytes() int {
-	if c.next == nil {
-		return 0
+// blind reports whether the row as it is matters to nobody: neither to Decide
+// nor to an index or a stream.
+func (c *change) blind(t *storage.Table) bool {
+	return c.w.Blind && len(t.Indexes) == 0 && !t.HasStream()
+}
+
+// bytes is about how much is written.
+func (c *change) bytes() (n int) {
+	if c.next != nil {
+		n = len(c.next.Item)
 	}
-	return len(c.next.Item)
+	if c.t != nil && c.t.HasStream() { // into the record too
+		n *= 2
+		if c.cur != nil {
+			n += len(c.cur.Item)
+		}
+	}
+	return n
 }
 
 // prepare decides beforehand. settled: the answer holds as it is, because it
@@ -86,7 +103,7 @@ func (db *DB) prepare(ctx context.Context, c *change) (settled bool, err error) 
 	if err != nil {
 		return true, err
 	}
-	if c.w.Blind && len(t.Indexes) == 0 {
+	if c.blind(t) {
 		c.any = true
 		err := c.decide(t, nil)
 		return c.idle(), err
@@ -247,9 +264,6 @@ func (tx *tx) keepToken(token *storage.Token) error {
 	if token == nil {
 		return nil
 	}
-	if err := tx.run(sqlPrune, millis(token.Now)); err != nil {
-		return err
-	}
 	return tx.run(sqlSetToken, []byte(token.Account), []byte(token.Token), token.Digest[:], millis(token.Now.Add(tokenLife)))
 }
 
@@ -284,7 +298,7 @@ func (tx *tx) settle(c *change) error {
 			return err
 		}
 	}
-	c.any = c.w.Blind && len(t.Indexes) == 0
+	c.any = c.blind(t)
 	return c.decide(t, row)
 }
 
@@ -294,17 +308,20 @@ func (tx *tx) store(c *change) error {
 		return nil
 	}
 	var fresh []storage.Entry
-	err := tx.mark()
+	ver, err := int64(0), tx.mark()
 	switch {
 	case err != nil:
 	case c.next == nil:
 		err = tx.run(sqlDelete, c.id)
 	default:
 		fresh = c.next.Entries
-		err = tx.put(c)
+		ver, err = tx.put(c)
 	}
 	if err == nil {
 		err = tx.moveEntries(c, fresh)
+	}
+	if err == nil {
+		err = tx.record(c, ver)
 	}
 	if err != nil {
 		return err
@@ -314,26 +331,26 @@ func (tx *tx) store(c *change) error {
 	return nil
 }
 
-func (tx *tx) put(c *change) error {
-	ver, err := tx.nextVer()
-	if err != nil {
-		return err
+// put stores the row and returns its version.
+func (tx *tx) put(c *change) (ver int64, err error) {
+	if ver, err = tx.nextVer(); err != nil {
+		return 0, err
 	}
 	n := c.next
 	if c.id != 0 {
 		st, err := tx.w.s.stmt(sqlUpdate)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		st.bindInt(1, ver)
 		st.bindInt(2, int64(n.Size))
 		st.bindInt(3, int64(n.Flags))
 		st.bindBlob(4, n.Item)
 		st.bindInt(5, c.id)
-		return st.run()
+		return ver, st.run()
 	}
 	c.id, err = tx.insert(c.t.ID, c.w.Key, n, ver)
-	return err
+	return ver, err
 }
 
 // insert adds a row and returns its id.

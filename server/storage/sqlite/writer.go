@@ -52,9 +52,10 @@ type writer struct {
 	wake    chan struct{} // holds one token when the queue may have changed
 	ended   chan struct{} // closed when the goroutine is
 
-	ver     int64 // last one given
-	limit   int64 // none beyond is promised by what is committed
-	unclean bool  // the database says that it is open
+	ver     int64        // last one given
+	horizon atomic.Int64 // what ver was at the last commit
+	limit   int64        // none beyond is promised by what is committed
+	unclean bool         // the database says that it is open
 	log     logWatch
 	cut     atomic.Bool // the log is to be looked at: see cutLog
 }
@@ -70,6 +71,7 @@ func (w *writer) start() (err error) {
 		return err
 	}
 	w.limit = w.ver
+	w.horizon.Store(w.ver)
 	go w.loop()
 	return nil
 }
@@ -420,6 +422,7 @@ func (tx *tx) commit() error {
 		return err
 	}
 	w.limit, w.unclean = tx.limit, w.unclean || tx.unclean
+	w.horizon.Store(w.ver)
 	if tx.changed {
 		db.cat.Store(tx.cat)
 	}

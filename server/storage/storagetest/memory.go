@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -25,15 +26,26 @@ type Memory struct {
 	running sync.WaitGroup // iterators
 	snaps   memSnapshots
 
-	mu     sync.RWMutex // guards disk and what follows
+	mu     *sync.RWMutex // that of disk; guards it and what follows
 	closed bool
-	claims map[storage.Work]bool
+	wake   func()
+	caches bool     // definitions
+	defs   sync.Map // of *storage.Table by account and name, as last seen
 }
 
-var _ storage.Engine = (*Memory)(nil)
+var (
+	_ storage.Engine  = (*Memory)(nil)
+	_ storage.Streams = (*Memory)(nil)
+)
 
-// disk is what a Memory keeps when it is closed.
+// disk is what a Memory keeps when it is closed, and what others on the same
+// data share with it.
 type disk struct {
+	mu        sync.RWMutex
+	open      []*Memory
+	claims    map[storage.Work]*Memory
+	records   []*storage.Record // sorted
+	lastSeq   int64
 	maxTables int
 	tables    map[string]map[string]*memTable // by account and name
 	lastTable storage.TableID
@@ -55,7 +67,8 @@ type memTable struct {
 	stats   storage.Stats
 	counted time.Time // of stats; zero: never
 	samples map[storage.IndexID]*memSample
-	long    bool // a row had a shortened partition key once
+	loader  *Memory // of one that is CREATING
+	long    bool    // a row had a shortened partition key once
 }
 
 type memRow struct {
@@ -76,16 +89,33 @@ func NewMemory(maxTables int) *Memory {
 		maxTables: maxTables,
 		tables:    map[string]map[string]*memTable{},
 		tokens:    map[[2]string]memToken{},
+		claims:    map[storage.Work]*Memory{},
 	})
 }
 
-func openMemory(d *disk) *Memory { return &Memory{disk: d, claims: map[storage.Work]bool{}} }
+func openMemory(d *disk) *Memory {
+	m := &Memory{disk: d, mu: &d.mu}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open = append(d.open, m)
+	d.dropLoads()
+	return m
+}
 
 // Reopen closes the engine and returns a new one with the same data.
 func (m *Memory) Reopen() *Memory {
 	_ = m.Close() // never fails
-	m.disk.dropLoads()
 	return openMemory(m.disk)
+}
+
+// Second opens the same data once more, as another server does. From then on
+// either keeps definitions in a cache, which lags behind the other.
+func (m *Memory) Second() *Memory {
+	second := openMemory(m.disk)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.caches, second.caches = true, true
+	return second
 }
 
 // enter is the beginning of every call.
@@ -107,6 +137,9 @@ func (m *Memory) Ping(ctx context.Context) error {
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	m.closed = true
+	maps.DeleteFunc(m.disk.claims, func(_ storage.Work, owner *Memory) bool { return owner == m })
+	m.disk.open = slices.DeleteFunc(m.disk.open, func(o *Memory) bool { return o == m })
+	m.tellOthers()
 	m.mu.Unlock()
 	m.snaps.close()
 	m.running.Wait()
@@ -189,7 +222,7 @@ func (m *Memory) UpdateTable(ctx context.Context, account, name string, change f
 	if err := mt.redefine(mt.def.Status, def); err != nil {
 		return nil, err
 	}
-	return mt.def, nil
+	return m.learn(mt), nil
 }
 
 // DropTable implements storage.Catalog.
@@ -206,7 +239,25 @@ func (m *Memory) DropTable(ctx context.Context, account, name string, check func
 	if err := mt.redefine(storage.Deleting, mt.def.Def); err != nil {
 		return nil, err
 	}
-	return mt.def, nil
+	m.tellOthers()
+	return m.learn(mt), nil
+}
+
+// learn puts a definition into the cache, if there is one, and returns it.
+func (m *Memory) learn(mt *memTable) *storage.Table {
+	if m.caches {
+		m.defs.Store([2]string{mt.def.Account, mt.def.Name()}, mt.def)
+	}
+	return mt.def
+}
+
+// tellOthers that there may be work; the lock is held.
+func (m *Memory) tellOthers() {
+	for _, o := range m.disk.open {
+		if o != m && o.wake != nil {
+			o.wake()
+		}
+	}
 }
 
 func (m *Memory) named(ctx context.Context, account, name string) (*memTable, error) {
@@ -215,6 +266,7 @@ func (m *Memory) named(ctx context.Context, account, name string) (*memTable, er
 	}
 	mt := m.disk.tables[account][name]
 	if mt == nil {
+		m.defs.Delete([2]string{account, name})
 		return nil, storage.ErrTableNotFound
 	}
 	return mt, nil
@@ -222,8 +274,16 @@ func (m *Memory) named(ctx context.Context, account, name string) (*memTable, er
 
 // Table implements storage.Catalog.
 func (m *Memory) Table(ctx context.Context, account, name string) (*storage.Table, error) {
-	t, _, err := m.Describe(ctx, account, name)
-	return t, err
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if t, ok := m.defs.Load([2]string{account, name}); ok {
+		return t.(*storage.Table), m.enter(ctx)
+	}
+	mt, err := m.named(ctx, account, name)
+	if err != nil {
+		return nil, err
+	}
+	return m.learn(mt), nil
 }
 
 // Describe implements storage.Catalog.
@@ -234,7 +294,7 @@ func (m *Memory) Describe(ctx context.Context, account, name string) (*storage.T
 	if err != nil {
 		return nil, storage.Stats{}, err
 	}
-	return mt.def, mt.stats, nil
+	return m.learn(mt), mt.stats, nil
 }
 
 // Tables implements storage.Catalog.
@@ -257,9 +317,14 @@ func (m *Memory) Tables(ctx context.Context, account, after string, limit int) (
 }
 
 // current returns the table a definition speaks of, if it is there for
-// clients.
+// clients. Whoever comes here sees what became of the cached definition.
 func (m *Memory) current(t *storage.Table) (*memTable, error) {
 	mt := m.disk.tables[t.Account][t.Name()]
+	if mt == nil {
+		m.defs.Delete([2]string{t.Account, t.Name()})
+	} else {
+		m.learn(mt)
+	}
 	if mt == nil || mt.def.ID != t.ID || mt.def.Status != storage.Active {
 		return nil, storage.ErrTableNotFound
 	}

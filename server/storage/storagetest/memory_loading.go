@@ -20,13 +20,15 @@ func (m *Memory) Load(ctx context.Context, account string, def ddb.TableDefiniti
 	if err != nil {
 		return nil, err
 	}
+	mt.loader = m
 	return &memLoading{m: m, mt: mt, table: mt.def}, nil
 }
 
-// dropLoads makes tables DELETING whose load nobody will finish.
+// dropLoads makes tables DELETING whose load nobody will finish; the lock is
+// held.
 func (d *disk) dropLoads() {
 	for _, mt := range d.all() {
-		if mt.def.Status == storage.Creating {
+		if mt.def.Status == storage.Creating && mt.loader.closed {
 			_ = mt.redefine(storage.Deleting, mt.def.Def) // the definition is sound: it is the old one
 		}
 	}

@@ -22,6 +22,9 @@ func (m *Memory) Write(ctx context.Context, w storage.Write) (storage.Result, er
 		return storage.Result{Table: w.Table, Err: err}, err
 	}
 	mt, next, err := m.decide(w)
+	if err == nil {
+		err = m.record(mt, w, next)
+	}
 	if err != nil {
 		return storage.Result{Table: tableOf(mt, w), Err: err}, err
 	}
@@ -92,6 +95,11 @@ func (m *Memory) WriteAll(ctx context.Context, ws []storage.Write, token *storag
 	}
 	if refused {
 		return results, &storage.Cancelled{Reasons: reasons}
+	}
+	for i, w := range ws {
+		if err := m.record(tables[i], w, nexts[i]); err != nil {
+			return nil, err
+		}
 	}
 	for i, w := range ws {
 		m.apply(tables[i], w.Key, nexts[i])

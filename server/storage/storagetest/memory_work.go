@@ -4,6 +4,7 @@ package storagetest
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -43,11 +44,12 @@ func (m *Memory) Sample(ctx context.Context, t *storage.Table, ix storage.IndexI
 
 // Pending implements storage.Maintainer.
 func (m *Memory) Pending(ctx context.Context, now time.Time) ([]storage.Work, error) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if err := m.enter(ctx); err != nil {
 		return nil, err
 	}
+	m.disk.dropLoads()
 	var due []storage.Work
 	for _, mt := range m.disk.all() {
 		w := storage.Work{Table: mt.def.ID, Account: mt.def.Account, Name: mt.def.Name()}
@@ -63,11 +65,38 @@ func (m *Memory) Pending(ctx context.Context, now time.Time) ([]storage.Work, er
 		}
 		due = append(due, w)
 	}
+	for _, k := range []storage.WorkKind{storage.TokenExpiry, storage.RecordTrim} {
+		if over := m.disk.trim(k, now, 0); over > 0 {
+			due = append(due, storage.Work{Kind: k})
+		}
+	}
 	return due, nil
 }
 
-// work returns the table w is to be done on.
+// trim removes at most limit of the tokens or records that are over, and
+// returns how many there were.
+func (d *disk) trim(k storage.WorkKind, now time.Time, limit int) (over int) {
+	due := func(at time.Time, life time.Duration) bool {
+		if now.Before(at.Add(life)) {
+			return false
+		}
+		over++
+		return over <= limit
+	}
+	if k == storage.TokenExpiry {
+		maps.DeleteFunc(d.tokens, func(_ [2]string, t memToken) bool { return due(t.at, tokenLife) })
+	} else {
+		d.records = slices.DeleteFunc(d.records, func(r *storage.Record) bool { return due(r.At, storage.RecordLife) })
+	}
+	return over
+}
+
+// work returns the table w is to be done on; nil when it is of none, which is
+// there at any time.
 func (m *Memory) work(w storage.Work) (*memTable, error) {
+	if w == (storage.Work{Kind: storage.TokenExpiry}) || w == (storage.Work{Kind: storage.RecordTrim}) {
+		return nil, nil
+	}
 	mt := m.disk.tables[w.Account][w.Name]
 	if mt == nil || mt.def.ID != w.Table || mt.def.Status == storage.Creating ||
 		(mt.def.Status == storage.Deleting) != (w.Kind == storage.TableDrop) {
@@ -86,15 +115,19 @@ func (m *Memory) Claim(ctx context.Context, w storage.Work) (storage.Lease, erro
 	if _, err := m.work(w); err != nil {
 		return nil, err
 	}
-	if m.claims[w] {
+	if m.disk.claims[w] != nil {
 		return nil, storage.ErrClaimed
 	}
-	m.claims[w] = true
+	m.disk.claims[w] = m
 	return &memLease{m: m, w: w}, nil
 }
 
-// OnWork implements storage.Maintainer: work becomes due through calls alone.
-func (m *Memory) OnWork(func()) {}
+// OnWork implements storage.Maintainer.
+func (m *Memory) OnWork(wake func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.wake = wake
+}
 
 type memLease struct {
 	m        *Memory
@@ -113,6 +146,12 @@ func (l *memLease) Step(ctx context.Context, now time.Time) (storage.Progress, e
 	mt, err := l.m.work(l.w)
 	if err != nil {
 		return storage.Progress{}, err
+	}
+	if mt == nil {
+		over := l.m.disk.trim(l.w.Kind, now, dropStep)
+		n := min(over, dropStep)
+		l.done += int64(n)
+		return storage.Progress{Done: l.done, Total: l.done + int64(over-n), Finished: over == n}, nil
 	}
 	if l.w.Kind == storage.Statistics {
 		mt.count(now)
@@ -136,7 +175,9 @@ func (l *memLease) Release() error {
 	defer l.m.mu.Unlock()
 	if !l.released {
 		l.released = true
-		delete(l.m.claims, l.w)
+		if l.m.disk.claims[l.w] == l.m {
+			delete(l.m.disk.claims, l.w)
+		}
 	}
 	return nil
 }

@@ -422,7 +422,7 @@ func workMutants() []mutant {
 		{"everybody owns the work", "work/claims", func(s *Stub, m *Memory) {
 			s.OnClaim = func(ctx context.Context, w storage.Work) (storage.Lease, error) {
 				m.mu.Lock()
-				delete(m.claims, w)
+				delete(m.disk.claims, w)
 				m.mu.Unlock()
 				return m.Claim(ctx, w)
 			}

@@ -34,6 +34,8 @@ type Stub struct {
 	OnPending     func(ctx context.Context, now time.Time) ([]storage.Work, error)
 	OnClaim       func(ctx context.Context, w storage.Work) (storage.Lease, error)
 	OnOnWork      func(wake func())
+	OnHorizon     func(ctx context.Context) (int64, error)
+	OnRecords     func(ctx context.Context, t storage.TableID, after, upTo int64, limit, bytes int) ([]storage.Record, error)
 	OnSnapshot    func(ctx context.Context, account, table string) (storage.Snapshot, error)
 	OnLoad        func(ctx context.Context, account string, def ddb.TableDefinition, at time.Time) (storage.Loading, error)
 }
