@@ -24,7 +24,7 @@ type count struct {
 	before   int64 // changes when it began
 	expected int64 // rows and entries, as last counted
 	walked   []target
-	target           // where the walk is
+	target   // where the walk is
 	after    storage.Position
 	thin     storage.Thinner
 	done     int64
