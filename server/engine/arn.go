@@ -37,12 +37,15 @@ func (e *Engine) arn(service, account, resource string) string {
 // tableRef adds the constraints that a TableName which may also be an ARN
 // breaks. A name of one or two characters passes: resolveTable refuses it, as
 // the service does outside the envelope.
-func (c *constraints) tableRef(ref *string) {
+func (c *constraints) tableRef(ref *string) { c.tableRefAt(ref, "tableName") }
+
+// tableRefAt is tableRef for a member of that path.
+func (c *constraints) tableRefAt(ref *string, path string) {
 	if ref == nil || strings.HasPrefix(*ref, arnPrefix) {
 		return
 	}
-	c.length(ref, "tableName", 1, maxNameLength)
-	c.pattern(ref, "tableName")
+	c.length(ref, path, 1, maxNameLength)
+	c.pattern(ref, path)
 }
 
 // resolveTable returns the name in a TableName, which may be the table's ARN.

@@ -157,11 +157,7 @@ func (b *batchGet) keys(find finder) ([]storage.TableKey, error) {
 		b.tables[i].table = t
 	}
 	var keys []storage.TableKey
-	type row struct {
-		table  storage.TableID
-		pk, sk string
-	}
-	seen := make(map[row]bool)
+	seen := rowSet{}
 	for i := range b.tables {
 		t := &b.tables[i]
 		if err := checkProjectedKeys(t.projection, t.table); err != nil {
@@ -172,11 +168,9 @@ func (b *batchGet) keys(find finder) ([]storage.TableKey, error) {
 			if err != nil {
 				return nil, err
 			}
-			r := row{t.table.ID, string(key.PK), string(key.SK)}
-			if seen[r] {
+			if !seen.add(t.table, key) {
 				return nil, api.Validation("Provided list of item keys contains duplicates")
 			}
-			seen[r] = true
 			keys = append(keys, storage.TableKey{Table: t.table, Key: key})
 		}
 	}

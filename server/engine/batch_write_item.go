@@ -170,11 +170,7 @@ func (b *batchWrite) findTables(find finder) (err error) {
 // checkKeys encodes the keys, and refuses wrong ones, those that occur twice,
 // and items that cannot be in their indexes.
 func (b *batchWrite) checkKeys() (err error) {
-	type row struct {
-		table  storage.TableID
-		pk, sk string
-	}
-	seen := make(map[row]bool, len(b.members))
+	seen := rowSet{}
 	for _, m := range b.members {
 		if m.put != nil {
 			m.key, err = itemKey(m.table, m.target())
@@ -184,11 +180,9 @@ func (b *batchWrite) checkKeys() (err error) {
 		if err != nil {
 			return err
 		}
-		r := row{m.table.ID, string(m.key.PK), string(m.key.SK)}
-		if seen[r] {
+		if !seen.add(m.table, m.key) {
 			return api.Validation("Provided list of item keys contains duplicates")
 		}
-		seen[r] = true
 	}
 	stored := 0
 	for _, m := range b.members {

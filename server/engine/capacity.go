@@ -197,6 +197,14 @@ func projectionChanged(ix *storage.Index, was, is *image) bool {
 	return false
 }
 
+// scale multiplies all units.
+func (c *consumed) scale(by float64) {
+	c.table *= by
+	for i := range c.indexes {
+		c.indexes[i].units *= by
+	}
+}
+
 // add adds what another request of the same table cost.
 func (c *consumed) add(o *consumed) {
 	c.table += o.table

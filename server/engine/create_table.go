@@ -30,8 +30,13 @@ func (e *Engine) CreateTable(ctx context.Context, id auth.Identity, in *api.Crea
 	if err := checkCreateSettings(in); err != nil {
 		return err
 	}
+	tags, err := readTags(in.Tags)
+	if err != nil {
+		return err
+	}
 	now := e.clock.Now()
 	def := e.newDefinition(id.Account, in, now)
+	def.Tags = tags
 	if err := checkTableThroughput(def.BillingMode, in); err != nil {
 		return err
 	}
@@ -125,8 +130,6 @@ func checkCreateSettings(in *api.CreateTableInput) error {
 		return invalidParameter("List of VectorIndexes is empty")
 	case in.VectorIndexes != nil:
 		return notSupported("VectorIndexes")
-	case len(in.Tags) > 0:
-		return notSupported("Tags")
 	case in.ResourcePolicy != nil:
 		return notSupported("ResourcePolicy")
 	case in.GlobalTableSourceArn != nil:

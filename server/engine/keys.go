@@ -107,3 +107,19 @@ func indexKeyError(bad *storage.BadKey, it ddb.Item, update bool) *api.Error {
 	}
 	return api.Validation(rangeTooLong)
 }
+
+// rowSet is a set of rows of several tables.
+type rowSet map[rowName]struct{}
+
+type rowName struct {
+	table  storage.TableID
+	pk, sk string
+}
+
+// add adds a row; false when it was in the set.
+func (s rowSet) add(t *storage.Table, k storage.Key) bool {
+	r := rowName{t.ID, string(k.PK), string(k.SK)}
+	_, twice := s[r]
+	s[r] = struct{}{}
+	return !twice
+}

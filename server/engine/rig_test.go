@@ -115,6 +115,13 @@ func (r *rig) try(op, request string) (string, *api.Error) {
 		"Query":          run(r, r.e.Query),
 		"Scan":           run(r, r.e.Scan),
 
+		"TransactWriteItems": run(r, r.e.TransactWriteItems),
+		"TransactGetItems":   run(r, r.e.TransactGetItems),
+
+		"TagResource":        run(r, r.e.TagResource),
+		"UntagResource":      run(r, r.e.UntagResource),
+		"ListTagsOfResource": run(r, r.e.ListTagsOfResource),
+
 		"CreateTable":       run(r, r.e.CreateTable),
 		"DescribeTable":     run(r, r.e.DescribeTable),
 		"ListTables":        run(r, r.e.ListTables),

@@ -26,10 +26,10 @@ func TestOperations(t *testing.T) {
 		}
 	}
 	if got, want := strings.Join(names, " "), "BatchGetItem BatchWriteItem CreateTable DeleteItem DeleteTable DescribeEndpoints DescribeLimits "+
-		"DescribeTable GetItem ListTables PutItem Query Scan UpdateItem UpdateTable"; got != want {
+		"DescribeTable GetItem ListTables ListTagsOfResource PutItem Query Scan TagResource TransactGetItems TransactWriteItems UntagResource UpdateItem UpdateTable"; got != want {
 		t.Errorf("operations %s, want %s", got, want)
 	}
-	if got, want := strings.Join(pages, " "), "BatchGetItem Query Scan"; got != want {
+	if got, want := strings.Join(pages, " "), "BatchGetItem Query Scan TransactGetItems"; got != want {
 		t.Errorf("operations with pages %s, want %s", got, want)
 	}
 }
