@@ -11,7 +11,7 @@ import (
 func (c *checked) Horizon(ctx context.Context) (int64, error) {
 	const call = "Horizon"
 	before := c.horizon.Load()
-	h, err := c.next.(Streams).Horizon(ctx)
+	h, err := c.next.Horizon(ctx)
 	if err != nil {
 		return 0, c.filter(ctx, call, err)
 	}
@@ -37,7 +37,7 @@ func (c *checked) Records(ctx context.Context, t TableID, after, upTo int64, lim
 			return nil, c.invalid(call, "up to %d, beyond the horizon %d", upTo, h)
 		}
 	}
-	records, err := c.next.(Streams).Records(ctx, t, after, upTo, limit, bytes)
+	records, err := c.next.Records(ctx, t, after, upTo, limit, bytes)
 	if err != nil {
 		return nil, c.filter(ctx, call, err)
 	}

@@ -30,6 +30,7 @@ type Engine interface {
 	Maintainer
 	Loader
 	Snapshotter
+	Streams
 	Lifecycle
 }
 

@@ -11,8 +11,6 @@ import (
 	"github.com/extenddb/extenddb/server/storage"
 )
 
-var _ storage.Streams = (*DB)(nil)
-
 // The numbers of change records are drawn by the single writer from those of
 // row versions: their order is that of commits, and no number is given again.
 // What is committed ends at the last number drawn before it.

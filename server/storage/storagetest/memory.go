@@ -33,10 +33,7 @@ type Memory struct {
 	defs   sync.Map // of *storage.Table by account and name, as last seen
 }
 
-var (
-	_ storage.Engine  = (*Memory)(nil)
-	_ storage.Streams = (*Memory)(nil)
-)
+var _ storage.Engine = (*Memory)(nil)
 
 // disk is what a Memory keeps when it is closed, and what others on the same
 // data share with it.

@@ -13,7 +13,7 @@ func (s *Stub) Horizon(ctx context.Context) (int64, error) {
 	if s.OnHorizon != nil {
 		return s.OnHorizon(ctx)
 	}
-	return s.Engine.(storage.Streams).Horizon(ctx)
+	return s.Engine.Horizon(ctx)
 }
 
 // Records implements storage.Streams.
@@ -21,5 +21,5 @@ func (s *Stub) Records(ctx context.Context, t storage.TableID, after, upTo int64
 	if s.OnRecords != nil {
 		return s.OnRecords(ctx, t, after, upTo, limit, bytes)
 	}
-	return s.Engine.(storage.Streams).Records(ctx, t, after, upTo, limit, bytes)
+	return s.Engine.Records(ctx, t, after, upTo, limit, bytes)
 }
