@@ -161,7 +161,7 @@ func scanTable(row pgx.Row, more ...any) (*storage.Table, error) {
 // the one that is known was found to be out of date.
 func (db *DB) usable(ctx context.Context, q querier, id storage.TableID, fresh bool) (*storage.Table, error) {
 	t := db.defs.get(id)
-	if t == nil || fresh {
+	if t == nil || fresh || t.Status != storage.Active { // it may have become so
 		var err error
 		if t, err = readTable(ctx, q, byID, int64(id)); err != nil {
 			if errors.Is(err, storage.ErrTableNotFound) {
