@@ -323,7 +323,6 @@ func TestCreateTableSettings(t *testing.T) {
 	}
 	for member, value := range map[string]string{
 		"StreamSpecification":                `{"StreamEnabled":true,"StreamViewType":"KEYS_ONLY"}`,
-		"Tags":                               `[{"Key":"k","Value":"v"}]`,
 		"ResourcePolicy":                     `"{}"`,
 		"VectorIndexes":                      `[{"IndexName":"vec"}]`,
 		"GlobalTableSourceArn":               `"arn:x"`,

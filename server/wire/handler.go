@@ -92,6 +92,7 @@ type Handler struct {
 	zips     chan struct{}
 	gzips    sync.Pool // of *gzip.Writer
 	draining atomic.Bool
+	warned   atomic.Int64 // when warnUnavailable did, in Unix nanoseconds
 	begun    atomic.Int64 // calls of operations
 }
 
@@ -221,8 +222,11 @@ func (h *Handler) post(c *call) {
 	c.parsed()
 	if err != nil {
 		fault := engine.Fault(err)
-		if fault.Status == http.StatusInternalServerError { // not that it is busy, which would fill the log
-			h.logFault(c, name, err)
+		switch { // not that the server is busy, which would fill the log
+		case fault.Status == http.StatusInternalServerError:
+			h.logFault(c, name, err, slog.LevelError)
+		case fault.Status == http.StatusServiceUnavailable && fault.Cause != nil:
+			h.logFault(c, name, err, h.unavailableLevel())
 		}
 		c.fail(fault)
 		return
@@ -256,9 +260,18 @@ func (h *Handler) run(c *call, op operation) (err error) {
 	return op.run(serverContext(c.r.Context()), auth.Anonymous(), c)
 }
 
-func (h *Handler) logFault(c *call, target string, err error) {
+// unavailableLevel is the level to log at that storage could not do something:
+// every request meets it, so one warning a second has to do.
+func (h *Handler) unavailableLevel() slog.Level {
+	now, last := h.o.Clock.Now().UnixNano(), h.warned.Load()
+	if now-last < int64(time.Second) || !h.warned.CompareAndSwap(last, now) {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
+}
+
+func (h *Handler) logFault(c *call, target string, err error, level slog.Level) {
 	ctx := serverContext(c.r.Context())
-	level := slog.LevelError
 	if ctx.Err() != nil { // cut off; nobody reads the answer
 		level = slog.LevelDebug
 	}

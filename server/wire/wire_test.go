@@ -47,6 +47,8 @@ func probe(_ context.Context, _ auth.Identity, in *probeInput, out *api.Body) er
 	switch *in.Fail {
 	case "validation":
 		return api.Validation("no good")
+	case "unavailable":
+		return api.StorageUnavailable(errors.New("disk is full"))
 	case "panic":
 		panic("boom")
 	}
