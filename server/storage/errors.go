@@ -72,11 +72,14 @@ func (e *Cancelled) Error() string {
 
 // Locked is an ErrLocked that names who holds the database.
 type Locked struct {
-	Path   string // of the lock file
-	Holder string // what the lock file says: process id, host, since when
+	Path   string // of the lock file; "": there is none
+	Holder string // process id, host, since when
 }
 
 func (e *Locked) Error() string {
+	if e.Path == "" {
+		return "database is in use by " + e.Holder
+	}
 	return fmt.Sprintf("database is in use by %s (lock file %s)", e.Holder, e.Path)
 }
 

@@ -46,8 +46,14 @@ type hooks struct {
 	loading  func(point string) error
 	// heard may lose an announcement of another server, by returning false.
 	heard func(payload string) bool
+	write writeHooks
 	// commit stands in for the COMMIT of inTx.
 	commit func(ctx context.Context, tx pgx.Tx) error
+	// snapDefinition and snapItems are called in the opening of a snapshot, after
+	// its definition is read and as its last step; snapRead with each FETCH, of
+	// as many rows as snapRows says, if that is more than none.
+	snapDefinition, snapItems, snapRead func()
+	snapRows                            func() int
 }
 
 func (o *Options) setDefaults() {
@@ -79,7 +85,11 @@ type DB struct {
 	defs    definitions
 	stats   *tracker
 	longs   *longs
+	writes  writes // see write.go
 	claims  *claims
+	reads   reads
+	samples samples
+	snaps   *snapshots
 }
 
 // Open connects to the database and initialises it when it is empty. Errors: a
@@ -93,7 +103,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	o.MaxConns = int(cfg.MaxConns)
 	db := &DB{o: o, id: uuid.New(), clock: dbClock{local: o.Clock}, longs: newLongs(o.MaxConns), claims: newClaims()}
-	db.stats = newTracker(db)
+	db.stats, db.snaps = newTracker(db), newSnapshots(o.MaxConns)
 	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("open the connection pool: %w", err)
 	}
@@ -117,14 +127,11 @@ func (db *DB) open(ctx context.Context) error {
 		if db.info, err = db.inspect(ctx, c); err != nil {
 			return err
 		}
-		if err := initialise(ctx, pooled.Conn()); err != nil {
+		if err := initialise(ctx, pooled.Conn(), func() error { return db.beat(ctx, c) }); err != nil {
 			return err
 		}
 		return db.endLoads(ctx, pooled.Conn())
 	})
-	if err == nil {
-		err = db.beat(ctx, c)
-	}
 	if err != nil {
 		s.fail(c)
 		return err
@@ -142,10 +149,19 @@ func opening(err error) error {
 	case errors.As(err, &refused):
 		return refused
 	case codeOf(err) == codePrivilege:
-		return &Refused{err.Error(), "grant the role what it needs, as docs/postgresql.md says"}
+		return &denied{&Refused{err.Error(), "grant the role what it needs, as docs/postgresql.md says"}, err}
 	}
 	return public(err)
 }
+
+// denied is a *Refused with the error of the database.
+type denied struct {
+	*Refused
+	err error
+}
+
+// Unwrap returns both.
+func (e *denied) Unwrap() []error { return []error{e.Refused, e.err} }
 
 // Ping implements storage.Lifecycle.
 func (db *DB) Ping(ctx context.Context) error {
@@ -159,6 +175,7 @@ func (db *DB) Ping(ctx context.Context) error {
 func (db *DB) Close() error {
 	db.closing.Do(func() {
 		db.life.Close()
+		db.snaps.close()
 		_ = db.stats.flush(context.Background()) // it will be counted later, then
 		db.session.end()
 		db.pool.Close()

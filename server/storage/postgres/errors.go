@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/migrate"
 )
 
 // SQLSTATEs that mean something to us.
@@ -122,6 +123,7 @@ func isListed(err error) bool {
 		storage.ErrTokenMismatch, storage.ErrClaimed, storage.ErrNoWork, storage.ErrClosed, storage.ErrTableNotActive,
 		storage.ErrTooManySnapshots, storage.ErrSnapshotExpired, storage.ErrUnsupported, storage.ErrUnavailable,
 		storage.ErrConflict, storage.ErrInDoubt, storage.ErrHeld, storage.ErrCorrupt, storage.ErrInvalid,
+		storage.ErrLocked, ErrForeign, migrate.ErrPending, migrate.ErrNewer, migrate.ErrEdited,
 		context.Canceled, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, e) {

@@ -73,16 +73,20 @@ type Server struct {
 // first.
 func (db *DB) Servers(ctx context.Context) ([]Server, error) {
 	var servers []Server
-	err := db.call(ctx, func(c *pgxpool.Conn) error {
-		rows, err := c.Query(ctx, `SELECT id, host, pid, program, started, heartbeat FROM extenddb.servers
-			WHERE heartbeat > clock_timestamp() - $1::interval ORDER BY started, id`, 3*heartbeatEvery)
-		if err != nil {
-			return err
-		}
-		servers, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Server])
+	err := db.call(ctx, func(c *pgxpool.Conn) (err error) {
+		servers, err = liveServers(ctx, c)
 		return err
 	})
 	return servers, err
+}
+
+func liveServers(ctx context.Context, q querier) ([]Server, error) {
+	rows, err := q.Query(ctx, `SELECT id, host, pid, program, started, heartbeat FROM extenddb.servers
+		WHERE heartbeat > clock_timestamp() - $1::interval ORDER BY started, id`, 3*heartbeatEvery)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Server])
 }
 
 // beat writes this server's row, prunes those of servers that died long ago,
