@@ -20,9 +20,12 @@ func instantChecks() []check {
 	}
 }
 
-// during runs write again and again while read runs a number of times.
+// during runs write again and again while read runs a number of times. What
+// meets a conflict is done again.
 func (e *env) during(write func(ctx context.Context, n int) error, read func() error) {
 	e.Helper()
+	e.busy.Add(1)
+	defer e.busy.Add(-1)
 	ctx, stop := context.WithCancel(e.ctx)
 	var wg sync.WaitGroup
 	var failed error

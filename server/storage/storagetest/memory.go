@@ -44,6 +44,7 @@ type disk struct {
 	records   []*storage.Record // sorted
 	lastSeq   int64
 	maxTables int
+	dropWaits bool                            // for the snapshots of the table
 	tables    map[string]map[string]*memTable // by account and name
 	lastTable storage.TableID
 	lastIndex storage.IndexID

@@ -55,6 +55,32 @@ func (x *memSnapshots) close() {
 	}
 }
 
+// snapped reports whether a snapshot of the table is open; the lock is held.
+func (d *disk) snapped(id storage.TableID) bool {
+	for _, m := range d.open {
+		m.snaps.mu.Lock()
+		defer m.snaps.mu.Unlock()
+		for s := range m.snaps.open {
+			if s.t != nil && s.t.ID == id {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// ended gives the place of a snapshot back, and tells who waits for it.
+func (m *Memory) ended(s *memSnapshot) {
+	m.snaps.leave(s)
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, o := range m.disk.open {
+		if m.disk.dropWaits && o.wake != nil {
+			o.wake()
+		}
+	}
+}
+
 // memSnapshot holds on to the rows of an instant, which nobody changes in
 // place, and copies them page by page.
 type memSnapshot struct {
@@ -79,7 +105,7 @@ func (m *Memory) Snapshot(ctx context.Context, account, table string) (storage.S
 // snapshot takes a place and fills in the rest.
 func (m *Memory) snapshot(start func(s *memSnapshot) error) (*memSnapshot, error) {
 	s := &memSnapshot{m: m}
-	s.free = sync.OnceFunc(func() { m.snaps.leave(s) }) // before the engine's Close can find it
+	s.free = sync.OnceFunc(func() { m.ended(s) }) // before the engine's Close can find it
 	if err := m.snaps.enter(s); err != nil {
 		return nil, err
 	}
@@ -201,7 +227,7 @@ func (s *memSnapshot) check(ctx context.Context, row *storage.Row) error {
 // snapshots tells the suite what the snapshots of this engine are like.
 func (m *Memory) snapshots() Snapshots {
 	d := m.disk
-	return Snapshots{Bound: memBound, Probe: &d.probe, Damage: func(t *storage.Table, k storage.Key) {
+	return Snapshots{Bound: memBound, Probe: &d.probe, DropWaits: d.dropWaits, Damage: func(t *storage.Table, k storage.Key) {
 		mt := d.tables[t.Account][t.Name()]
 		i, _ := mt.row(k)
 		mt.rows[i].row.Item = []byte("{")

@@ -157,6 +157,9 @@ func (l *memLease) Step(ctx context.Context, now time.Time) (storage.Progress, e
 		mt.count(now)
 		return storage.Progress{Done: mt.stats.Items, Total: mt.stats.Items, Finished: true}, nil
 	}
+	if l.m.disk.dropWaits && l.m.disk.snapped(mt.def.ID) {
+		return storage.Progress{}, &storage.Held{Holder: "a snapshot"}
+	}
 	n := min(dropStep, len(mt.rows))
 	for range n {
 		mt.apply(mt.rows[0].row.Key, nil, 0)

@@ -30,6 +30,9 @@ type Snapshots struct {
 	// UpdateWaits: an UpdateTable waits for a snapshot of the table that is
 	// being opened and has read the definition.
 	UpdateWaits bool
+	// DropWaits: the drop of a table waits for its open snapshots, its steps end
+	// in ErrHeld meanwhile.
+	DropWaits bool
 	// Unsupported: the engine has no snapshots, and says so.
 	Unsupported bool
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,10 @@ type Harness struct {
 	Engine storage.Engine
 	// Reopen closes the engine that is open and opens the same data again.
 	Reopen func() storage.Engine
+	// Second opens the same data once more while the engine is open, as another
+	// server does, with caches of its own; nil when the engine has it to itself.
+	// The suite closes what it returns.
+	Second func() storage.Engine
 	// MaxTables is the number of tables an account of this database may have,
 	// when it was configured to be small (at most 50); 0 leaves that out.
 	MaxTables int
@@ -80,10 +85,12 @@ type env struct {
 	e   storage.Engine // checked
 	h   Harness
 	now time.Time
+
+	busy atomic.Int32 // see patient
 }
 
 func (e *env) checked(engine storage.Engine) storage.Engine {
-	return storage.Checked(engine, storage.CheckOptions{Report: func(breach error) { e.Error(breach) }, Poison: true})
+	return patient{storage.Checked(engine, storage.CheckOptions{Report: func(breach error) { e.Error(breach) }, Poison: true}), &e.busy}
 }
 
 func (e *env) reopen() {

@@ -74,8 +74,7 @@ func checkDropWork(e *env) {
 	var last storage.Progress
 	n := 0
 	for !last.Finished {
-		p, err := l.Step(e.ctx, e.now)
-		e.ok(err)
+		p := e.step(l)
 		if p.Done < last.Done {
 			e.Fatalf("progress goes from %+v to %+v", last, p)
 		}
@@ -107,8 +106,7 @@ func checkDropResumed(e *env) {
 	e.drop(t)
 	for range 3 {
 		l := e.claim(storage.TableDrop, t.Name())
-		p, err := l.Step(e.ctx, e.now)
-		e.ok(err)
+		p := e.step(l)
 		e.ok(l.Release())
 		if p.Finished {
 			break

@@ -11,9 +11,12 @@ import (
 	"github.com/extenddb/extenddb/server/storage"
 )
 
-// together runs f(0) … f(n-1) at the same time and waits for all.
+// together runs f(0) … f(n-1) at the same time and waits for all. What meets a
+// conflict is done again.
 func (e *env) together(n int, f func(i int) error) {
 	e.Helper()
+	e.busy.Add(1)
+	defer e.busy.Add(-1)
 	errs := make([]error, n)
 	gate := make(chan struct{})
 	var wg sync.WaitGroup
@@ -65,13 +68,24 @@ func (e *env) finish(kind storage.WorkKind, name string) {
 func (e *env) complete(l storage.Lease) {
 	e.Helper()
 	for range maxSteps {
-		p, err := l.Step(e.ctx, e.now)
-		e.ok(err)
-		if p.Finished {
+		if e.step(l).Finished {
 			return
 		}
 	}
 	e.Fatalf("not finished after %d steps", maxSteps)
+}
+
+// step does one step, as soon as nobody holds what it needs: an engine may be
+// at work there itself for a moment.
+func (e *env) step(l storage.Lease) (p storage.Progress) {
+	e.Helper()
+	var err error
+	soon(func() bool {
+		p, err = l.Step(e.ctx, e.now)
+		return !errors.Is(err, storage.ErrHeld)
+	})
+	e.ok(err)
+	return p
 }
 
 // statisticsDue is a time after which every engine counts a table again.
