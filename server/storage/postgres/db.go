@@ -17,6 +17,7 @@ import (
 
 	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/migrate"
 )
 
 // Options say how to open a database.
@@ -49,6 +50,10 @@ type hooks struct {
 	write writeHooks
 	// commit stands in for the COMMIT of inTx.
 	commit func(ctx context.Context, tx pgx.Tx) error
+	// steps makes of the migrations that there are others; migration is told of
+	// points within each: "ran", "noted".
+	steps     func([]migrate.Step) []migrate.Step
+	migration func(point string)
 	// snapDefinition and snapItems are called in the opening of a snapshot, after
 	// its definition is read and as its last step; snapRead with each FETCH, of
 	// as many rows as snapRows says, if that is more than none.
@@ -127,7 +132,7 @@ func (db *DB) open(ctx context.Context) error {
 		if db.info, err = db.inspect(ctx, c); err != nil {
 			return err
 		}
-		if err := initialise(ctx, pooled.Conn(), func() error { return db.beat(ctx, c) }); err != nil {
+		if err := initialise(ctx, pooled.Conn(), &db.o, func() error { return db.beat(ctx, c) }); err != nil {
 			return err
 		}
 		return db.endLoads(ctx, pooled.Conn())

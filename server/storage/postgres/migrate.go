@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS extenddb.migrations (
 // nothing and waits for nobody.
 func Plan(ctx context.Context, o Options) (p migrate.Plan, err error) {
 	err = alone(ctx, o, "extenddb migrate --dry-run", func(c *pgx.Conn) error {
-		p, err = planned(ctx, c)
+		p, err = planned(ctx, c, &o)
 		return err
 	})
 	return p, err
@@ -58,7 +58,7 @@ func Migrate(ctx context.Context, o Options, m migrate.Options) (done migrate.Do
 	err = alone(ctx, o, name, func(c *pgx.Conn) error {
 		until := o.Clock.Now().Add(m.LockWait)
 		return underLock(ctx, c, m, func() error {
-			if done.Plan, err = planned(ctx, c); err != nil || len(done.Plan.Steps) == 0 {
+			if done.Plan, err = planned(ctx, c, &o); err != nil || len(done.Plan.Steps) == 0 {
 				return err
 			}
 			if done.Plan.From > 0 {
@@ -66,7 +66,7 @@ func Migrate(ctx context.Context, o Options, m migrate.Options) (done migrate.Do
 					return err
 				}
 			}
-			return runSteps(ctx, c, done.Plan, m)
+			return runSteps(ctx, c, &o, done.Plan, m)
 		})
 	})
 	return done, err
@@ -112,14 +112,14 @@ const startLockWait = 30 * time.Second
 // initialise makes the catalog of an empty database, and refuses one of another
 // version than this program's. register then makes this process known, before a
 // migration may begin.
-func initialise(ctx context.Context, c *pgx.Conn, register func() error) error {
+func initialise(ctx context.Context, c *pgx.Conn, o *Options, register func() error) error {
 	return underLock(ctx, c, migrate.Options{LockWait: startLockWait}, func() error {
-		p, err := planned(ctx, c)
+		p, err := planned(ctx, c, o)
 		switch {
 		case err != nil:
 			return err
 		case p.From == 0:
-			err = runSteps(ctx, c, p, migrate.Options{})
+			err = runSteps(ctx, c, o, p, migrate.Options{})
 		case len(p.Steps) > 0:
 			err = &migrate.Pending{Plan: p}
 		}
@@ -131,10 +131,13 @@ func initialise(ctx context.Context, c *pgx.Conn, register func() error) error {
 }
 
 // planned tells what a database needs.
-func planned(ctx context.Context, q querier) (migrate.Plan, error) {
+func planned(ctx context.Context, q querier, o *Options) (migrate.Plan, error) {
 	steps, err := migrate.Load(migrations, "migrations")
 	if err != nil {
 		return migrate.Plan{}, err
+	}
+	if o.hooks.steps != nil {
+		steps = o.hooks.steps(steps)
 	}
 	applied, err := appliedSteps(ctx, q)
 	if err != nil {
@@ -176,10 +179,10 @@ func appliedSteps(ctx context.Context, q querier) ([]migrate.Applied, error) {
 	return applied, nil
 }
 
-func runSteps(ctx context.Context, c *pgx.Conn, p migrate.Plan, m migrate.Options) error {
+func runSteps(ctx context.Context, c *pgx.Conn, o *Options, p migrate.Plan, m migrate.Options) error {
 	for i, s := range p.Steps {
 		m.Begin(s, i+1, len(p.Steps))
-		if err := runStep(ctx, c, s, m.LockWait); err != nil {
+		if err := runStep(ctx, c, o, s, m.LockWait); err != nil {
 			return fmt.Errorf("migration %d (%s): %w", s.Version, s.Name, err)
 		}
 	}
@@ -188,7 +191,7 @@ func runSteps(ctx context.Context, c *pgx.Conn, p migrate.Plan, m migrate.Option
 
 // runStep runs a step and notes it, in one transaction: what is killed goes on
 // where it was. It waits for whoever holds the tables no longer than it is told.
-func runStep(ctx context.Context, c *pgx.Conn, s migrate.Step, wait time.Duration) error {
+func runStep(ctx context.Context, c *pgx.Conn, o *Options, s migrate.Step, wait time.Duration) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL "+lockTimeout(wait)); err != nil {
 			return err
@@ -201,9 +204,17 @@ func runStep(ctx context.Context, c *pgx.Conn, s migrate.Step, wait time.Duratio
 		if _, err := tx.Exec(ctx, s.SQL); err != nil {
 			return err
 		}
+		o.migrating("ran")
 		_, err := tx.Exec(ctx, "INSERT INTO extenddb.migrations (version, name, digest) VALUES ($1, $2, $3)", s.Version, s.Name, s.Digest[:])
+		o.migrating("noted")
 		return err
 	})
+}
+
+func (o *Options) migrating(point string) {
+	if f := o.hooks.migration; f != nil {
+		f(point)
+	}
 }
 
 // lockTimeout is the setting for a wait; at least a second, since 0 is no limit.
