@@ -62,6 +62,7 @@ func configure(o *Options) (*pgxpool.Config, error) {
 			fmt.Sprintf("give it %d at least", minConns)}
 	}
 	cfg.AfterConnect = prepareConn
+	cfg.BeforeConnect = cancelOnServer
 	cfg.PingTimeout = cmp.Or(cfg.PingTimeout, pingTimeout)
 	cfg.MaxConnLifetimeJitter = cmp.Or(cfg.MaxConnLifetimeJitter, lifeJitter)
 	c := cfg.ConnConfig
@@ -105,6 +106,7 @@ func unsecret(err error) error {
 // acknowledged write is durable.
 var setUp = fmt.Sprintf(`SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off;
 SET search_path = pg_catalog; SET client_encoding = 'UTF8'; SET jit = off;
+`+planner+`
 SET tcp_keepalives_idle = %d; SET tcp_keepalives_interval = %d; SET tcp_keepalives_count = %d; SET tcp_user_timeout = %d;
 SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN
   ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout');

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package postgres
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/extenddb/extenddb/server/storage"
+)
+
+// recordArgs returns the arguments of a change record, nil when the change
+// makes none.
+func (db *DB) recordArgs(c *change) ([]any, error) {
+	r, err := storage.RecordOf(c.t, c.w.Key, c.cur, c.next, c.w.Change)
+	if r == nil || err != nil {
+		return nil, err
+	}
+	at := c.w.Change.At
+	if at.IsZero() {
+		at = db.Clock().Now()
+	}
+	return []any{int16(r.Kind), r.Service, int32(r.Size), at.UTC().Truncate(time.Millisecond), r.Keys, r.Old, r.New}, nil
+}
+
+// horizon knows up to which number all records are there.
+//
+// A record gets its number from the sequence when its row is locked, so the
+// numbers of one row rise. But transactions commit in another order than they
+// draw numbers, nor is the order of their ids that of the numbers. What is
+// sure: who drew a number up to L had a transaction id by then. So: read L off
+// the sequence, then, in a later statement, draw an id X; once no transaction
+// below X runs any more, all of them have drawn what they ever will up to L,
+// and have ended. Neither id nor number need to be kept with the records.
+type horizon struct {
+	once  sync.Once
+	turn  chan struct{} // one poll at a time
+	polls atomic.Int64  // begun
+	err   error         // of the last one
+
+	final int64  // the answer
+	next  int64  // to be final when nothing below limit runs; 0: nothing waits
+	limit uint64 // a transaction id
+}
+
+// The statements of a poll; each sees what came before it.
+const (
+	lastSeq    = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM extenddb.change_seq"
+	drawID     = "SELECT pg_current_xact_id()::text"
+	oldestID   = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"
+	getRecords = `SELECT seq, kind, service, size, at, pk, sk, keys, old, new FROM (
+  SELECT q.*, sum(bytes) OVER (ORDER BY seq) - bytes AS before FROM (
+    SELECT *, length(keys) + coalesce(length(old), 0) + coalesce(length(new), 0) AS bytes
+    FROM extenddb.changes WHERE t = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4) q) q
+WHERE before = 0 OR $5 = 0 OR before < $5 ORDER BY seq`
+)
+
+// Horizon implements storage.Streams.
+func (db *DB) Horizon(ctx context.Context) (int64, error) {
+	if err := db.life.Enter(); err != nil {
+		return 0, err
+	}
+	defer db.life.Leave()
+	h := &db.writes.horizon
+	h.once.Do(func() { h.turn = make(chan struct{}, 1) })
+	polls := h.polls.Load()
+	select {
+	case h.turn <- struct{}{}:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	defer func() { <-h.turn }()
+	if h.polls.Load() == polls || h.err != nil { // else somebody asked since: the answer is for all
+		h.polls.Add(1)
+		h.err = db.withConn(ctx, func(c *pgxpool.Conn) error { return h.poll(ctx, c) })
+	}
+	if h.err != nil {
+		return 0, h.err
+	}
+	return h.final, nil
+}
+
+// poll moves the horizon as far as it may go now.
+func (h *horizon) poll(ctx context.Context, c *pgxpool.Conn) error {
+	if h.next > 0 {
+		var oldest string
+		if err := c.QueryRow(ctx, oldestID).Scan(&oldest); err != nil {
+			return err
+		}
+		if !h.passed(oldest) {
+			return nil
+		}
+	}
+	var last int64
+	if err := c.QueryRow(ctx, lastSeq).Scan(&last); err != nil || last == h.final {
+		return err
+	}
+	// One trip, but statements of their own. The transaction that draws the id
+	// is the only one of that id, and drew no number.
+	var id, oldest string
+	batch := &pgx.Batch{}
+	batch.Queue(drawID).QueryRow(func(r pgx.Row) error { return r.Scan(&id) })
+	batch.Queue(oldestID).QueryRow(func(r pgx.Row) error { return r.Scan(&oldest) })
+	if err := c.SendBatch(ctx, batch).Close(); err != nil {
+		return err
+	}
+	limit, err := strconv.ParseUint(id, 10, 64)
+	if err != nil {
+		return err
+	}
+	h.next, h.limit = last, limit
+	h.passed(oldest)
+	return nil
+}
+
+// passed makes what waits final when it is.
+func (h *horizon) passed(oldest string) bool {
+	id, err := strconv.ParseUint(oldest, 10, 64)
+	if err != nil || id < h.limit {
+		return false
+	}
+	h.final, h.next = max(h.final, h.next), 0
+	return true
+}
+
+// Records implements storage.Streams.
+func (db *DB) Records(ctx context.Context, t storage.TableID, after, upTo int64, limit, bytes int) ([]storage.Record, error) {
+	var records []storage.Record
+	err := db.call(ctx, func(c *pgxpool.Conn) error {
+		rows, err := c.Query(ctx, getRecords, int64(t), after, upTo, limit, int64(bytes))
+		if err != nil {
+			return err
+		}
+		records, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (storage.Record, error) {
+			r := storage.Record{Table: t}
+			var kind int16
+			err := row.Scan(&r.Seq, &kind, &r.Service, &r.Size, &r.At, &r.Key.PK, &r.Key.SK, &r.Keys, &r.Old, &r.New)
+			r.Kind, r.At = storage.RecordKind(kind), r.At.UTC()
+			return r, err
+		})
+		return err
+	})
+	return records, err
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package postgres
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/extenddb/extenddb/server/storage"
+)
+
+// tokenLife is how long a token of WriteAll is remembered.
+const tokenLife = 10 * time.Minute
+
+// codeDivision is what the statements of a transaction fail with whose guard
+// finds nothing: see shape.
+const codeDivision = "22012"
+
+const (
+	takeToken = `INSERT INTO extenddb.tokens AS k (account, token, digest, expires) VALUES ($1, $2, $3, $4)
+ON CONFLICT (account, token) DO UPDATE SET digest = EXCLUDED.digest, expires = EXCLUDED.expires WHERE k.expires <= $5`
+	findToken = "SELECT digest FROM extenddb.tokens WHERE account = $1 AND token = $2 AND expires > $3"
+	begin     = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+)
+
+// WriteAll implements storage.Writer.
+func (db *DB) WriteAll(ctx context.Context, ws []storage.Write, token *storage.Token) ([]storage.Result, error) {
+	if err := db.life.Enter(); err != nil {
+		return nil, err
+	}
+	defer db.life.Leave()
+	cs := make([]*change, len(ws))
+	for i, w := range ws {
+		cs[i] = &change{w: w}
+	}
+	unlock, err := db.writes.keys.lock(ctx, cs...)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	err = db.transact(ctx, cs, token, nil)
+	var cancelled *storage.Cancelled
+	if err != nil && !errors.As(err, &cancelled) {
+		return nil, err
+	}
+	results := make([]storage.Result, len(cs))
+	for i, c := range cs {
+		results[i] = c.result(nil)
+	}
+	return results, err
+}
+
+// transact carries out changes in one transaction, as often as it takes. The
+// caller holds the locks of their keys. d is the doubt whether they were
+// carried out already, nil when there is none.
+func (db *DB) transact(ctx context.Context, cs []*change, token *storage.Token, d *doubt) error {
+	t := &transaction{db: db, cs: cs, token: token, doubt: d}
+	t.order()
+	for n := range maxTries {
+		err := db.withConn(ctx, func(conn *pgxpool.Conn) error { return t.run(ctx, conn) })
+		var lost *doubt
+		switch {
+		case errors.As(err, &lost):
+			t.doubt = lost
+		case errors.Is(err, storage.ErrReplayed) && t.doubt != nil:
+			return nil // by this very call
+		case errors.Is(err, storage.ErrStale):
+			t.fresh = true
+			continue
+		case errors.Is(err, errUnheld), errors.Is(err, storage.ErrConflict):
+		case t.doubt != nil && n < doubtPauses && errors.Is(err, storage.ErrUnavailable):
+		default:
+			return t.final(err)
+		}
+		if err := pause(ctx, n); err != nil {
+			return t.final(err)
+		}
+	}
+	return t.final(fmt.Errorf("%w: %d times", storage.ErrConflict, maxTries))
+}
+
+// transaction is one call of transact.
+type transaction struct {
+	db    *DB
+	cs    []*change
+	sort  []*change // cs in the order of their locks
+	token *storage.Token
+	fresh bool   // the definitions known are out of date
+	doubt *doubt // what was decided last may have been carried out
+}
+
+func (t *transaction) order() {
+	t.sort = slices.Clone(t.cs)
+	slices.SortFunc(t.sort, func(a, b *change) int {
+		return cmp.Or(cmp.Compare(a.w.Table.ID, b.w.Table.ID), bytes.Compare(a.w.Key.PK, b.w.Key.PK), bytes.Compare(a.w.Key.SK, b.w.Key.SK))
+	})
+}
+
+// final is the answer: an error tells nothing while there is doubt.
+func (t *transaction) final(err error) error {
+	var c *storage.Cancelled
+	if err == nil || t.doubt == nil || errors.As(err, &c) {
+		return err
+	}
+	return fmt.Errorf("%w: %w: %w", storage.ErrInDoubt, t.doubt.cause, err)
+}
+
+// run is one attempt: rows and places are locked and read in one trip, written
+// and committed in another.
+func (t *transaction) run(ctx context.Context, conn *pgxpool.Conn) error {
+	tables, err := t.tables(ctx, conn)
+	if err != nil {
+		return err
+	}
+	rows, err := t.hold(ctx, conn, tables)
+	if err != nil {
+		t.rollback(ctx, conn)
+		return err
+	}
+	if settled, err := t.settle(rows); settled || err != nil {
+		t.rollback(ctx, conn)
+		return err
+	}
+	idle, err := t.decide(tables, rows)
+	if err != nil || idle && t.token == nil {
+		t.rollback(ctx, conn)
+		return err
+	}
+	if h := t.db.o.hooks.write.before; h != nil {
+		if err := h(ctx, t.cs...); err != nil {
+			t.rollback(ctx, conn)
+			return err
+		}
+	}
+	if err := t.commit(ctx, conn); err != nil {
+		t.rollback(ctx, conn)
+		return err
+	}
+	t.doubt = nil
+	for _, c := range t.cs {
+		if !c.idle() {
+			t.db.stats.touch(c.t.ID, 1)
+		}
+	}
+	return nil
+}
+
+// tables returns the definitions, before BEGIN. Whether one is missing matters
+// only when the token is new.
+func (t *transaction) tables(ctx context.Context, conn *pgxpool.Conn) (map[storage.TableID]*storage.Table, error) {
+	tables := map[storage.TableID]*storage.Table{}
+	for _, c := range t.cs {
+		id := c.w.Table.ID
+		if tables[id] == nil || tables[id].Version < c.w.Table.Version {
+			def, err := t.db.definition(ctx, conn, c.w.Table, t.fresh)
+			if isNotFound(err) {
+				return nil, cmp.Or(t.findToken(ctx, conn), err)
+			}
+			if err != nil {
+				return nil, err
+			}
+			tables[id] = def
+		}
+		if err := t.db.noteLong(ctx, conn, c); err != nil {
+			return nil, err
+		}
+	}
+	t.fresh = false
+	return tables, nil
+}
+
+// findToken returns what a token that was used before is answered with.
+func (t *transaction) findToken(ctx context.Context, conn *pgxpool.Conn) error {
+	if t.token == nil {
+		return nil
+	}
+	return t.seen(conn.QueryRow(ctx, findToken, t.token.Account, []byte(t.token.Token), t.token.Now))
+}
+
+// seen compares the token with one that was found.
+func (t *transaction) seen(found pgx.Row) error {
+	var digest []byte
+	err := found.Scan(&digest)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	case bytes.Equal(digest, t.token.Digest[:]):
+		return storage.ErrReplayed
+	}
+	return storage.ErrTokenMismatch
+}
+
+// hold begins the transaction, takes the token, and locks each row, or the
+// place where there is none, in the order of keys, whoever else does it; so
+// nobody waits in a circle, and nobody writes what a Decide is going to see. It
+// returns the rows in the order of t.sort.
+func (t *transaction) hold(ctx context.Context, conn *pgxpool.Conn, tables map[storage.TableID]*storage.Table) ([]*storage.Row, error) {
+	open := t.db.o.hooks.write.open
+	batch := &pgx.Batch{}
+	batch.Queue(begin)
+	if k := t.token; k != nil {
+		batch.Queue(takeToken, k.Account, []byte(k.Token), k.Digest[:], k.Now.Add(tokenLife), k.Now)
+		batch.Queue(findToken, k.Account, []byte(k.Token), k.Now)
+	}
+	for _, c := range t.sort {
+		x, pk, sk := t.db.writes.texts.of(tables[c.w.Table.ID]), c.w.Key.PK, orEmpty(c.w.Key.SK)
+		if open {
+			batch.Queue(x.find, pk, sk)
+			continue
+		}
+		batch.Queue(x.place, pk, sk)
+		batch.Queue(x.hold, pk, sk)
+	}
+	results := conn.SendBatch(ctx, batch)
+	rows, err := t.held(results, tables, open)
+	if e := results.Close(); err == nil {
+		err = e
+	}
+	if isStale(err) {
+		err = fmt.Errorf("%w: %w", storage.ErrStale, err)
+	}
+	return rows, err
+}
+
+// held reads the answers to hold.
+func (t *transaction) held(results pgx.BatchResults, tables map[storage.TableID]*storage.Table, open bool) ([]*storage.Row, error) {
+	if _, err := results.Exec(); err != nil { // BEGIN
+		return nil, err
+	}
+	if t.token != nil {
+		taken, err := results.Exec()
+		if err != nil {
+			return nil, err
+		}
+		if err := t.seen(results.QueryRow()); taken.RowsAffected() == 0 {
+			return nil, cmp.Or(err, errUnheld)
+		}
+	}
+	rows := make([]*storage.Row, len(t.sort))
+	for i, c := range t.sort {
+		var placed pgconn.CommandTag
+		var err error
+		if !open {
+			if placed, err = results.Exec(); err != nil {
+				return nil, err
+			}
+		}
+		if rows[i], err = scanRow(results.QueryRow(), tables[c.w.Table.ID], c.w.Key); err != nil {
+			return nil, err
+		}
+		if rows[i] == nil && placed.RowsAffected() == 0 && !open {
+			return nil, errUnheld
+		}
+	}
+	return rows, nil
+}
+
+// settle ends the doubt. Who comes here holds the rows, and so the transaction
+// or statement that is in doubt has ended, or will not find the versions it
+// looks for. settled: it was carried out.
+func (t *transaction) settle(rows []*storage.Row) (settled bool, err error) {
+	if t.doubt == nil || t.token != nil { // the token would have told
+		t.doubt = nil
+		return false, nil
+	}
+	for i, c := range t.sort {
+		row := rows[i]
+		switch {
+		case c.t == nil || c.idle():
+		case row != nil && row.Ver == c.ver:
+			settled = true
+		case row != nil && c.cur != nil && row.Ver == c.cur.Ver: // as it was before
+			t.doubt = nil
+			return false, nil
+		}
+	}
+	if settled {
+		t.doubt = nil
+		return true, nil
+	}
+	return false, storage.ErrInDoubt
+}
+
+// decide runs every Decide. idle: there is nothing to write.
+func (t *transaction) decide(tables map[storage.TableID]*storage.Table, rows []*storage.Row) (idle bool, err error) {
+	found := make(map[*change]*storage.Row, len(rows))
+	for i, c := range t.sort {
+		found[c] = rows[i]
+	}
+	reasons, refused := make([]error, len(t.cs)), false
+	idle = true
+	for i, c := range t.cs {
+		if err := c.decide(tables[c.w.Table.ID], found[c]); err != nil {
+			return false, err
+		}
+		reasons[i], refused = c.err, refused || c.err != nil
+		idle = idle && c.idle()
+	}
+	if refused {
+		return false, &storage.Cancelled{Reasons: reasons}
+	}
+	return idle, nil
+}
+
+// commit writes and commits in one trip. A statement that finds its definition
+// out of date fails, and so does the COMMIT behind it.
+func (t *transaction) commit(ctx context.Context, conn *pgxpool.Conn) error {
+	batch := &pgx.Batch{}
+	for _, c := range t.sort {
+		if c.idle() && (c.cur != nil || t.db.o.hooks.write.open) {
+			continue // the lock was all
+		}
+		sql, args, err := t.db.writing(c, true)
+		if err != nil {
+			return err
+		}
+		batch.Queue(sql, args...)
+	}
+	batch.Queue("COMMIT")
+	results := conn.SendBatch(ctx, batch)
+	var err error
+	var tag pgconn.CommandTag
+	for range batch.Len() {
+		if tag, err = results.Exec(); err != nil {
+			break
+		}
+	}
+	if e := results.Close(); err == nil {
+		err = e
+	}
+	switch {
+	case isStale(err), codeOf(err) == codeDivision:
+		return fmt.Errorf("%w: %w", storage.ErrStale, err)
+	case err != nil:
+		return doubted(err)
+	case tag.String() != "COMMIT":
+		return fmt.Errorf("%w: answer %q to COMMIT", storage.ErrUnavailable, tag)
+	}
+	return nil
+}
+
+// rollback ends the transaction, if there is one. A connection that cannot is
+// dropped when it is released.
+func (t *transaction) rollback(ctx context.Context, conn *pgxpool.Conn) {
+	if conn.Conn().IsClosed() || conn.Conn().PgConn().TxStatus() == 'I' {
+		return
+	}
+	_, _ = conn.Exec(context.WithoutCancel(ctx), "ROLLBACK")
+}
