@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,12 +22,16 @@ import (
 
 	"github.com/extenddb/extenddb/test/need"
 	"github.com/extenddb/extenddb/test/proc"
+	"github.com/extenddb/extenddb/test/servers"
 )
 
-func server(t *testing.T) *proc.Server {
+func TestMain(m *testing.M) { servers.Main(m) }
+
+// each runs a test with a server on each engine.
+func each(t *testing.T, f func(t *testing.T, srv *proc.Server)) {
 	t.Helper()
-	dir := t.TempDir()
-	return proc.Start(t, proc.Binary(t, dir), filepath.Join(dir, "data.db"))
+	bin := proc.Binary(t, t.TempDir())
+	proc.EachEngine(t, func(t *testing.T, e proc.Engine) { f(t, proc.Start(t, bin, e.Database(t))) })
 }
 
 func environment(srv *proc.Server) []string {
@@ -39,7 +42,10 @@ func environment(srv *proc.Server) []string {
 func TestAWSCLI(t *testing.T) {
 	t.Parallel()
 	bin := need.Tool(t, "aws")
-	srv := server(t)
+	each(t, func(t *testing.T, srv *proc.Server) { testAWSCLI(t, bin, srv) })
+}
+
+func testAWSCLI(t *testing.T, bin string, srv *proc.Server) {
 	run := func(args ...string) map[string]any {
 		t.Helper()
 		cmd := exec.Command(bin, append([]string{"dynamodb", "--endpoint-url", srv.Endpoint(), "--output", "json"}, args...)...)
@@ -88,13 +94,14 @@ func TestAWSCLI(t *testing.T) {
 func TestBoto3(t *testing.T) {
 	t.Parallel()
 	python := need.Python(t, "boto3")
-	srv := server(t)
-	cmd := exec.Command(python, "testdata/client.py")
-	cmd.Env = environment(srv)
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.HasSuffix(string(out), "ok\n") {
-		t.Fatalf("boto3: %v\n%s", err, out)
-	}
+	each(t, func(t *testing.T, srv *proc.Server) {
+		cmd := exec.Command(python, "testdata/client.py")
+		cmd.Env = environment(srv)
+		out, err := cmd.CombinedOutput()
+		if err != nil || !strings.HasSuffix(string(out), "ok\n") {
+			t.Fatalf("boto3: %v\n%s", err, out)
+		}
+	})
 }
 
 type song struct {
@@ -107,7 +114,10 @@ type song struct {
 
 func TestGoSDK(t *testing.T) {
 	t.Parallel()
-	srv := server(t)
+	each(t, testGoSDK)
+}
+
+func testGoSDK(t *testing.T, srv *proc.Server) {
 	// As a program would make it: default retries, default checksum validation.
 	db := dynamodb.New(dynamodb.Options{BaseEndpoint: aws.String(srv.Endpoint()), Region: "us-east-1",
 		Credentials: credentials.NewStaticCredentialsProvider("x", "y", "")})

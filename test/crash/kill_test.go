@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -20,10 +19,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/extenddb/extenddb/server/clock"
-	"github.com/extenddb/extenddb/server/storage/sqlite"
+	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/test/proc"
+	"github.com/extenddb/extenddb/test/servers"
+	"github.com/extenddb/extenddb/test/stored"
 )
+
+func TestMain(m *testing.M) { servers.Main(m) }
 
 const (
 	table   = "crash"
@@ -168,14 +170,19 @@ func items(t *testing.T, db *dynamodb.Client, index string) map[int]map[string]i
 }
 
 func TestKill(t *testing.T) {
-	dir := t.TempDir()
-	bin, file := proc.Binary(t, dir), filepath.Join(dir, "data.db")
+	bin := proc.Binary(t, t.TempDir())
+	for _, e := range []proc.Engine{proc.SQLite(), proc.Postgres()} {
+		t.Run(e.Name, func(t *testing.T) { testKill(t, bin, e.Database(t)) })
+	}
+}
+
+func testKill(t *testing.T, bin, database string) {
 	workers := make([]*worker, clients)
 	for i := range workers {
 		workers[i] = &worker{id: i, acked: map[string]int{}}
 	}
 	var writes int64
-	srv := proc.Start(t, bin, file)
+	srv := proc.Start(t, bin, database)
 	create(t, srv.Client())
 	for round := range kills {
 		c := &counter{target: int64(500 + rand.IntN(1500)), reached: make(chan struct{})}
@@ -189,8 +196,8 @@ func TestKill(t *testing.T) {
 		running.Wait()
 		writes += c.writes.Load()
 
-		checkFile(t, file)
-		srv = proc.Start(t, bin, file)
+		checkStored(t, database)
+		srv = proc.Start(t, bin, database)
 		db = srv.Client()
 		base := items(t, db, "")
 		for _, index := range []string{"by-group", "by-n"} {
@@ -211,18 +218,11 @@ func TestKill(t *testing.T) {
 	t.Logf("%d kills, %d acknowledged writes, none missing", kills, writes)
 }
 
-// checkFile opens the file after a crash and lets the engine compare it with
+// checkFile opens a file after a crash and lets the engine compare it with
 // itself: integrity check, entries against rows.
-func checkFile(t *testing.T, file string) {
+func checkFile(t *testing.T, file string) { t.Helper(); checkStored(t, "sqlite:"+file) }
+
+func checkStored(t *testing.T, database string) {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: file, Clock: clock.Real{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Check(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Error(err)
-	}
+	stored.With(t, database, func(db storage.Engine) { stored.Check(t, db) })
 }

@@ -6,6 +6,7 @@ package drill
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,14 +18,21 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/test/proc"
+	"github.com/extenddb/extenddb/test/servers"
+	"github.com/extenddb/extenddb/test/stored"
 )
+
+func TestMain(m *testing.M) { servers.Main(m) }
 
 type attributes = map[string]types.AttributeValue
 
 func s(text string) types.AttributeValue { return &types.AttributeValueMemberS{Value: text} }
 
 func n(text string) types.AttributeValue { return &types.AttributeValueMemberN{Value: text} }
+
+func tables() []string { return []string{"Music.v2", "orders"} }
 
 // fill makes a table with an index, and another with provisioned capacity.
 func fill(t *testing.T, db *dynamodb.Client) {
@@ -70,7 +78,7 @@ func fill(t *testing.T, db *dynamodb.Client) {
 func picture(t *testing.T, db *dynamodb.Client) string {
 	t.Helper()
 	var out strings.Builder
-	for _, table := range []string{"Music.v2", "orders"} {
+	for _, table := range tables() {
 		d, err := db.DescribeTable(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String(table)})
 		if err != nil {
 			t.Fatal(err)
@@ -122,14 +130,18 @@ func text(t *testing.T, out *strings.Builder, v any) {
 	out.Write(append(b, '\n'))
 }
 
-// TestDrill: only the store directory survives, and the tables come back.
+// TestDrill: only the store directory survives, and the tables come back, on
+// the engine they were on and on another one.
 func TestDrill(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	bin, old, store := proc.Binary(t, dir), filepath.Join(dir, "old"), filepath.Join(dir, "store")
-	if err := os.Mkdir(old, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	bin := proc.Binary(t, t.TempDir())
+	proc.EachEngine(t, func(t *testing.T, from proc.Engine) {
+		proc.EachEngine(t, func(t *testing.T, to proc.Engine) { drill(t, bin, from, to) })
+	})
+}
+
+func drill(t *testing.T, bin string, from, to proc.Engine) {
+	store := filepath.Join(t.TempDir(), "store")
 	run := func(name string, args ...string) {
 		t.Helper()
 		cmd := exec.Command(name, args...)
@@ -138,25 +150,48 @@ func TestDrill(t *testing.T) {
 			t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 		}
 	}
-	file := filepath.Join(old, "data.db")
-	server := proc.Start(t, bin, file)
-	fill(t, server.Client())
-	run(bin, "store", "init", "file://"+store)
-	run(bin, "backup", "create", "--all", "--store", "file://"+store, "--storage", "sqlite:"+file)
-	want := picture(t, server.Client())
-	server.Kill()
-	if err := os.RemoveAll(old); err != nil {
-		t.Fatal(err)
+	var want string
+	var bytes []map[string]string
+	// Whatever that subtest made, but for the store, is gone when it ends.
+	if !t.Run("machine", func(t *testing.T) {
+		old := from.Database(t)
+		server := proc.Start(t, bin, old)
+		fill(t, server.Client())
+		run(bin, "store", "init", "file://"+store)
+		run(bin, "backup", "create", "--all", "--store", "file://"+store, "--storage", old)
+		want = picture(t, server.Client())
+		server.Kill()
+		bytes = itemsOf(t, old)
+	}) {
+		return
 	}
 
-	db := filepath.Join(dir, "new.db")
+	db := to.Database(t)
 	script, err := filepath.Abs("restore.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
 	run("sh", script, bin, store, db)
-	got := picture(t, proc.Start(t, bin, db).Client())
-	if got != want {
+	server := proc.Start(t, bin, db)
+	if got := picture(t, server.Client()); got != want {
 		t.Errorf("the tables came back different:\n%s\ninstead of\n%s", got, want)
 	}
+	server.Kill()
+	for i, got := range itemsOf(t, db) {
+		if !maps.Equal(got, bytes[i]) {
+			t.Errorf("table %s: not the bytes that were stored", tables()[i])
+		}
+	}
+}
+
+// itemsOf returns the stored bytes of each table.
+func itemsOf(t *testing.T, url string) (list []map[string]string) {
+	t.Helper()
+	stored.With(t, url, func(db storage.Engine) {
+		stored.Check(t, db)
+		for _, name := range tables() {
+			list = append(list, stored.Items(t, db, name))
+		}
+	})
+	return list
 }

@@ -20,12 +20,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/extenddb/extenddb/server/auth"
 	"github.com/extenddb/extenddb/server/storage"
-	"github.com/extenddb/extenddb/server/storage/sqlite"
 	"github.com/extenddb/extenddb/test/need"
 	"github.com/extenddb/extenddb/test/proc"
+	"github.com/extenddb/extenddb/test/servers"
+	"github.com/extenddb/extenddb/test/stored"
 )
+
+func TestMain(m *testing.M) { servers.Main(m) }
 
 const (
 	writers   = 4
@@ -122,11 +124,15 @@ type created struct {
 // items of it; what is restored is the table as it was at one instant.
 func TestLiveBackup(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	bin, file, store := proc.Binary(t, dir), filepath.Join(dir, "movies.db"), filepath.Join(dir, "store")
-	source := proc.Start(t, bin, file)
-	db := source.Client()
+	bin := proc.Binary(t, t.TempDir())
 	movies, items := read(t)
+	proc.EachEngine(t, func(t *testing.T, e proc.Engine) { liveBackup(t, bin, e, movies, items) })
+}
+
+func liveBackup(t *testing.T, bin string, e proc.Engine, movies []movie, items []attributes) {
+	database, store := e.Database(t), filepath.Join(t.TempDir(), "store")
+	source := proc.Start(t, bin, database)
+	db := source.Client()
 	create(t, db)
 	load(t, db, items)
 	url := "file://" + store
@@ -136,7 +142,7 @@ func TestLiveBackup(t *testing.T) {
 	begun, stop := write(t, db)
 	<-begun
 	var made created
-	extenddb(t, bin, &made, "backup", "create", table, "--name", "live", "--store", url, "--storage", "sqlite:"+file)
+	extenddb(t, bin, &made, "backup", "create", table, "--name", "live", "--store", url, "--storage", database)
 	counts := stop()
 	if len(made.Backups) != 1 || made.Backups[0].Table != table {
 		t.Fatalf("backup create answered %+v", made)
@@ -144,24 +150,20 @@ func TestLiveBackup(t *testing.T) {
 	b := made.Backups[0]
 	oneInstant(t, filepath.Join(store, b.Account, b.Table, b.ID), items, counts)
 
-	// Beside the table it comes from, in the server that serves both.
-	extenddb(t, bin, &ignored, "restore", b.ARN, "--as", "copy", "--store", url, "--storage", "sqlite:"+file)
+	// Beside the table it comes from, in the database that is served.
+	extenddb(t, bin, &ignored, "restore", b.ARN, "--as", "copy", "--store", url, "--storage", database)
 	if err := source.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	sameBytes(t, file, b.Items)
+	sameBytes(t, database, b.Items)
 
 	// On another machine, where it answers as the source did.
-	other := filepath.Join(dir, "other.db")
+	other := e.Database(t)
 	target := proc.Start(t, bin, other)
-	extenddb(t, bin, &ignored, "restore", "live", "--as", table, "--store", url, "--storage", "sqlite:"+other)
+	extenddb(t, bin, &ignored, "restore", "live", "--as", table, "--store", url, "--storage", other)
 	db = target.Client()
 	forget(t, db)
-	t.Run("query", func(t *testing.T) { t.Parallel(); testQuery(t, db, movies) })
-	t.Run("scan", func(t *testing.T) { t.Parallel(); testScan(t, db, movies, items) })
-	t.Run("indexes", func(t *testing.T) { t.Parallel(); testIndexes(t, db, movies) })
-	t.Run("filters", func(t *testing.T) { t.Parallel(); testFilters(t, db, movies) })
-	t.Run("projections", func(t *testing.T) { t.Parallel(); testProjections(t, db, movies) })
+	testReads(t, db, movies, items)
 }
 
 // oneInstant reads the backup with the independent reader: all movies, and of
@@ -235,29 +237,13 @@ func isState(state map[string]string, changes int) bool {
 
 // sameBytes compares the movies of the restored table with those of the source,
 // as they are stored, and its index entries with its rows.
-func sameBytes(t *testing.T, file string, total int64) {
+func sameBytes(t *testing.T, database string, total int64) {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: file})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	rows := func(name string) (*storage.Table, map[string]string) {
-		tab, err := db.Table(t.Context(), auth.DefaultAccount, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := map[string]string{}
-		for row, err := range db.Range(t.Context(), tab, storage.Range{Want: storage.Items}) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			m[string(row.Key.PK)+"\x00"+string(row.Key.SK)] = string(row.Item)
-		}
-		return tab, m
-	}
-	_, want := rows(table)
-	_, got := rows("copy")
+	var want, got map[string]string
+	stored.With(t, database, func(db storage.Engine) {
+		want, got = stored.Items(t, db, table), stored.Items(t, db, "copy")
+		stored.Check(t, db)
+	})
 	if int64(len(got)) != total {
 		t.Errorf("%d items were restored, the backup has %d", len(got), total)
 	}
@@ -272,9 +258,6 @@ func sameBytes(t *testing.T, file string, total int64) {
 	}
 	if movies != 4609 {
 		t.Errorf("%d movies are in the source", movies)
-	}
-	if err := db.Check(t.Context()); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"math/big"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -282,12 +281,18 @@ func scan(ctx context.Context, db *dynamodb.Client, in dynamodb.ScanInput) ([]at
 
 func TestMovies(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	db := proc.Start(t, proc.Binary(t, dir), filepath.Join(dir, "movies.db")).Client()
+	bin := proc.Binary(t, t.TempDir())
 	movies, items := read(t)
-	create(t, db)
-	load(t, db, items)
+	proc.EachEngine(t, func(t *testing.T, e proc.Engine) {
+		db := proc.Start(t, bin, e.Database(t)).Client()
+		create(t, db)
+		load(t, db, items)
+		testReads(t, db, movies, items)
+	})
+}
 
+// testReads reads a table of all movies in every way.
+func testReads(t *testing.T, db *dynamodb.Client, movies []movie, items []attributes) {
 	t.Run("query", func(t *testing.T) { t.Parallel(); testQuery(t, db, movies) })
 	t.Run("scan", func(t *testing.T) { t.Parallel(); testScan(t, db, movies, items) })
 	t.Run("indexes", func(t *testing.T) { t.Parallel(); testIndexes(t, db, movies) })

@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,12 +20,14 @@ import (
 
 	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/auth"
-	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/storage"
-	"github.com/extenddb/extenddb/server/storage/sqlite"
 	"github.com/extenddb/extenddb/test/bench/load"
 	"github.com/extenddb/extenddb/test/proc"
+	"github.com/extenddb/extenddb/test/servers"
+	"github.com/extenddb/extenddb/test/stored"
 )
+
+func TestMain(m *testing.M) { servers.Main(m) }
 
 const (
 	table    = "million"
@@ -42,14 +43,15 @@ const (
 	creep = 64 << 20
 )
 
-// fill loads the table straight into the file: what is tested comes after.
-func fill(t *testing.T, file string) {
+// fill loads the table straight into the database: what is tested comes after.
+func fill(t *testing.T, database string) {
+	t.Helper()
+	stored.With(t, database, func(db storage.Engine) { fillTable(t, db) })
+}
+
+func fillTable(t *testing.T, db storage.Engine) {
 	t.Helper()
 	ctx := t.Context()
-	db, err := sqlite.Open(ctx, sqlite.Options{Path: file, Clock: clock.Real{}, Synchronous: sqlite.Normal})
-	if err != nil {
-		t.Fatal(err)
-	}
 	tab, err := db.CreateTable(ctx, auth.DefaultAccount, ddb.TableDefinition{
 		TableName:            table,
 		AttributeDefinitions: []ddb.AttributeDefinition{{AttributeName: "id", AttributeType: "S"}},
@@ -85,9 +87,6 @@ func fill(t *testing.T, file string) {
 				t.Fatal(r.Err)
 			}
 		}
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -166,12 +165,17 @@ func (c client) scanSegment(segment int, each func(id int) error) error {
 // TestMillion scans a million items in 16 segments, and then drops them while
 // others write.
 func TestMillion(t *testing.T) {
-	dir := t.TempDir()
-	bin, file := proc.Binary(t, dir), filepath.Join(dir, "data.db")
+	bin := proc.Binary(t, t.TempDir())
+	for _, e := range []proc.Engine{proc.SQLite(), proc.Postgres()} { // one after the other: they measure
+		t.Run(e.Name, func(t *testing.T) { testMillion(t, bin, e.Database(t)) })
+	}
+}
+
+func testMillion(t *testing.T, bin, database string) {
 	began := time.Now()
-	fill(t, file)
+	fill(t, database)
 	t.Logf("loaded in %v", time.Since(began))
-	srv := proc.Start(t, bin, file)
+	srv := proc.Start(t, bin, database)
 	began = time.Now()
 	dial(t, srv).awaitStatistics()
 	t.Logf("counted in %v", time.Since(began))

@@ -294,3 +294,11 @@ func TestSweep(t *testing.T) {
 		}
 	}
 }
+
+// TestBinEnv: the environment chooses the programs.
+func TestBinEnv(t *testing.T) {
+	t.Setenv(BinEnv, "/chosen")
+	if got := Binaries(t); got != "/chosen" {
+		t.Errorf("programs of %s", got)
+	}
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build full
+
+package faults
+
+import "time"
+
+const (
+	kills   = 20
+	crashes = 10
+	cuts    = 10
+	long    = time.Minute
+)

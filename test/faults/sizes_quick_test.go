@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !full
+
+package faults
+
+import "time"
+
+const (
+	kills   = 1
+	crashes = 1
+	cuts    = 1
+	long    = 4 * time.Second
+)
