@@ -79,6 +79,7 @@ func (p *page) write(ctx context.Context, store storage.Reader, out *api.Body) e
 	if p.single {
 		p.rng.Rows = 1
 	}
+	p.rng.AtMost = p.rng.Rows
 	start := len(out.B)
 	lastKey, err := p.read(ctx, store, out)
 	if errors.Is(err, keyenc.ErrShortened) && p.rng.Want == storage.Sizes {

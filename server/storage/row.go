@@ -132,6 +132,7 @@ type Range struct {
 	Reverse    bool
 	Want       Want
 	Rows       int // hint: about how many rows the caller will read; 0 unknown
+	AtMost     int // promise: the caller reads no more rows, so the range may end there; 0: none
 	Bytes      int // hint: stop fetching ahead near this many stored item bytes; 0 unknown
 }
 

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package postgres
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/extenddb/extenddb/server/storage"
+)
+
+// How much is asked for at a time.
+const (
+	readAhead   = 1 << 20 // bytes, about, as far as the width of rows is known
+	maxAhead    = 4 << 20 // if the caller's hint is larger
+	unknownRows = 64      // as long as it is not
+	fetchRows   = 1000
+	onceRows    = 256 // to a statement that perhaps yields all
+	fewRows     = 8   // so many are not too many, however wide
+)
+
+// Range implements storage.Reader. Where all can be had at once, one statement
+// reads it, and no connection is held while rows are yielded. Else a cursor
+// does, which holds one: the caller should not dawdle.
+func (db *DB) Range(ctx context.Context, t *storage.Table, r storage.Range) iter.Seq2[*storage.Row, error] {
+	return func(yield func(*storage.Row, error) bool) {
+		if err := db.life.Enter(); err != nil {
+			yield(nil, err)
+			return
+		}
+		defer db.life.Leave()
+		s := newScan(db, t, &r)
+		defer s.end(ctx)
+		if err := s.start(ctx); err != nil {
+			yield(nil, public(err))
+			return
+		}
+		for {
+			if !s.yield(ctx, yield) || s.src == nil {
+				return
+			}
+			s.out.reset()
+			if err := s.fill(ctx); err != nil {
+				yield(nil, public(err))
+				return
+			}
+		}
+	}
+}
+
+// scan is a Range under way.
+type scan struct {
+	db           *DB
+	t            *storage.Table
+	r            *storage.Range
+	v            variant
+	lower, upper [][]byte
+	pace         *pace
+	budget       int // bytes to ask for at a time
+	out          *chunk
+
+	c          *pgxpool.Conn // nil once all is read
+	src        source        // likewise
+	cur        *cursor       // src, when it is one
+	proved     bool          // the guard was looked at
+	rows, size int           // read
+}
+
+func newScan(db *DB, t *storage.Table, r *storage.Range) *scan {
+	s := &scan{db: db, t: t, r: r, budget: readAhead, out: db.reads.chunk()}
+	if r.Bytes > 0 {
+		s.budget = min(r.Bytes, maxAhead)
+	}
+	s.v, s.lower, s.upper = variantOf(r)
+	s.pace = db.reads.pace(paceKey{t.ID, r.Index, s.v.want == storage.Items})
+	return s
+}
+
+// start reads the first chunk.
+func (s *scan) start(ctx context.Context) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.c, err = s.db.acquire(ctx); err != nil {
+		return err
+	}
+	n := s.pace.fits(s.budget)
+	switch {
+	case s.r.AtMost > 0 && s.r.AtMost <= max(2*n, fewRows):
+		if err = s.query(ctx, s.r.AtMost); err == nil {
+			err = s.fill(ctx)
+		}
+	case s.r.P != nil && !s.pace.long.Load():
+		var all bool
+		if all, err = s.tryOnce(ctx, min(n, onceRows)); err != nil || all {
+			break
+		}
+		fallthrough
+	default:
+		if s.r.Rows > 0 {
+			n = min(n, s.r.Rows)
+		}
+		if err = s.open(ctx, n); err == nil {
+			err = s.fill(ctx)
+		}
+	}
+	return err
+}
+
+// query begins to read at most n rows by one statement.
+func (s *scan) query(ctx context.Context, n int) error {
+	v := s.v
+	v.limit = true
+	args := append(v.arguments(s.t.ID, s.r, s.lower, s.upper), int64(n))
+	rows, err := s.c.Query(ctx, v.sql(s.t.ID, s.r.Index), args...)
+	if err != nil {
+		return s.outdated(ctx, err)
+	}
+	s.src = rowsSource{rows}
+	return nil
+}
+
+// tryOnce reads all there is by one statement, if that is n rows at most. Else
+// nothing of it is used: the next statement reads another instant.
+func (s *scan) tryOnce(ctx context.Context, n int) (all bool, err error) {
+	if err := s.query(ctx, n+1); err != nil {
+		return false, err
+	}
+	for s.src != nil && s.rows <= n && s.size < 2*maxAhead {
+		if err := s.fill(ctx); err != nil {
+			return false, err
+		}
+	}
+	if s.src == nil && s.rows <= n {
+		return true, nil
+	}
+	s.pace.saw(s.rows, s.size)
+	s.pace.long.Store(true)
+	if s.src != nil {
+		err = s.src.close()
+	} else {
+		s.c, err = s.db.acquire(ctx)
+	}
+	s.src, s.proved, s.rows, s.size = nil, false, 0, 0
+	s.out.reset()
+	return false, err
+}
+
+// open begins to read by a cursor.
+func (s *scan) open(ctx context.Context, n int) (err error) {
+	s.cur, err = openCursor(ctx, s.c.Conn(), "BEGIN READ ONLY", s.v.sql(s.t.ID, s.r.Index),
+		s.v.arguments(s.t.ID, s.r, s.lower, s.upper), n)
+	if err != nil {
+		return s.outdated(ctx, err)
+	}
+	s.src = cursorSource{s.cur}
+	return nil
+}
+
+// cursorSource lets a cursor be read to the end of what was asked for.
+type cursorSource struct{ *cursor }
+
+func (s cursorSource) close() error { return s.drain() }
+
+// fill adds the next chunk to what is there.
+func (s *scan) fill(ctx context.Context) error {
+	before, have := len(s.out.rows), len(s.out.mem)
+	for len(s.out.rows)-before < chunkRows && len(s.out.mem)-have < chunkBytes {
+		cols, err := s.src.next()
+		if err != nil {
+			return s.outdated(ctx, err)
+		}
+		if cols == nil {
+			if s.cur == nil || s.cur.atEnd() {
+				return s.complete(ctx)
+			}
+			s.cur.fetch(ctx, min(s.budget*s.rows/max(s.size, 1)+1, fetchRows))
+			continue
+		}
+		if !s.proved {
+			if s.proved = proves(cols, s.t); !s.proved {
+				return s.outdated(ctx, errOutdated)
+			}
+			if cols[len(s.v.keys())+1] == nil { // the sort key: there are no rows
+				continue
+			}
+		}
+		held := len(s.out.mem)
+		if err := s.out.add(s.v, s.r.P, cols[2:]); err != nil {
+			return err
+		}
+		s.rows++
+		s.size += len(s.out.mem) - held
+	}
+	return nil
+}
+
+// complete ends the reading: all is read.
+func (s *scan) complete(ctx context.Context) error {
+	if !s.proved {
+		return s.outdated(ctx, errOutdated) // no row at all: there is no such table
+	}
+	if s.cur != nil && s.rows <= onceRows {
+		s.pace.long.Store(false)
+	}
+	s.release(ctx)
+	return nil
+}
+
+// outdated finds out what an error means; the connection is in no transaction
+// afterwards.
+func (s *scan) outdated(ctx context.Context, err error) error {
+	if s.cur != nil {
+		_ = s.cur.end(ctx) // err says why
+		s.cur, s.src = nil, nil
+	} else if s.src != nil {
+		_ = s.src.close()
+		s.src = nil
+	}
+	return s.db.orOutdated(ctx, s.c, err, s.t)
+}
+
+// release gives the connection back.
+func (s *scan) release(ctx context.Context) {
+	if s.c == nil {
+		return
+	}
+	if s.cur != nil {
+		_ = s.cur.end(ctx) // a failed connection is replaced; its rows were good
+	} else if s.src != nil {
+		_ = s.src.close()
+	}
+	s.c.Release()
+	s.c, s.src, s.cur = nil, nil, nil
+}
+
+func (s *scan) end(ctx context.Context) {
+	s.release(ctx)
+	s.pace.saw(s.rows, s.size)
+	s.db.reads.recycle(s.out)
+}
+
+// yield hands the rows of the chunk out; false when the caller has enough or
+// its context ended.
+func (s *scan) yield(ctx context.Context, yield func(*storage.Row, error) bool) bool {
+	var row storage.Row
+	for i := range s.out.rows {
+		if err := ctx.Err(); err != nil {
+			yield(nil, err)
+			return false
+		}
+		s.out.row(i, &row)
+		if !yield(&row, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// reads is what readers share.
+type reads struct {
+	chunks sync.Pool
+
+	mu    sync.RWMutex
+	paces map[paceKey]*pace
+}
+
+func (x *reads) chunk() *chunk {
+	if c, ok := x.chunks.Get().(*chunk); ok {
+		return c
+	}
+	return new(chunk)
+}
+
+func (x *reads) recycle(c *chunk) {
+	if cap(c.mem) <= 4*chunkBytes {
+		c.reset()
+		x.chunks.Put(c)
+	}
+}
+
+// pace is what is known of ranges of one kind: how much to ask for at a time.
+type pace struct {
+	width atomic.Int64 // bytes of a row, about; 0: unknown
+	long  atomic.Bool  // the last one within a partition did not fit into one statement
+}
+
+type paceKey struct {
+	t     storage.TableID
+	ix    storage.IndexID
+	items bool
+}
+
+// maxPaces: those of tables that are gone are never asked for again.
+const maxPaces = 20_000
+
+func (x *reads) pace(k paceKey) *pace {
+	x.mu.RLock()
+	p := x.paces[k]
+	x.mu.RUnlock()
+	if p != nil {
+		return p
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.paces == nil || len(x.paces) >= maxPaces {
+		x.paces = map[paceKey]*pace{}
+	}
+	if p = x.paces[k]; p == nil {
+		p = new(pace)
+		x.paces[k] = p
+	}
+	return p
+}
+
+// fits is the number of rows that have about so many bytes.
+func (p *pace) fits(bytes int) int {
+	width := int(p.width.Load())
+	if width == 0 {
+		return unknownRows
+	}
+	return min(max(bytes/width, 1), fetchRows)
+}
+
+// saw learns from rows that were read: at once when they are wider, for to ask
+// for too much is worse than to ask for too little, else slowly.
+func (p *pace) saw(rows, size int) {
+	if rows == 0 {
+		return
+	}
+	seen, width := int64(size/rows), p.width.Load()
+	if seen < width {
+		seen = width - (width-seen+7)/8
+	}
+	if seen != width {
+		p.width.Store(seen)
+	}
+}
