@@ -10,12 +10,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/extenddb/extenddb/test/need"
 )
 
 // childEnv makes this test binary a process that starts a server and hangs.
@@ -300,5 +303,24 @@ func TestBinEnv(t *testing.T) {
 	t.Setenv(BinEnv, "/chosen")
 	if got := Binaries(t); got != "/chosen" {
 		t.Errorf("programs of %s", got)
+	}
+}
+
+// TestNoBuild: what cannot be had leaves nothing behind.
+func TestNoBuild(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		need.Missing(t, "linux", "builds are for Linux")
+	}
+	const tag = "0.0.0-test"
+	if _, err := build("false", tag); err == nil || !strings.Contains(err.Error(), "get PostgreSQL "+tag+": false pack") {
+		t.Errorf("got %v", err)
+	}
+	cache, err := cacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(filepath.Join(cache, tag)); !os.IsNotExist(err) {
+		t.Errorf("there is a build of it: %v", err)
 	}
 }
