@@ -39,6 +39,8 @@ func checkClosed(e *env) {
 	_, _, calls["Tables"] = e.e.Tables(e.ctx, account, "", 1)
 	_, calls["DropTable"] = e.e.DropTable(e.ctx, account, t.Name(), agree)
 	_, calls["Pending"] = e.e.Pending(e.ctx, e.now)
+	_, calls["Horizon"] = e.e.Horizon(e.ctx)
+	_, calls["Records"] = e.e.Records(e.ctx, t.ID, 0, 0, 1, 0)
 	_, calls["Claim"] = e.e.Claim(e.ctx, storage.Work{Kind: storage.Statistics, Table: t.ID, Account: account, Name: t.Name()})
 	for call, err := range calls {
 		if !errors.Is(err, storage.ErrClosed) {

@@ -131,7 +131,9 @@ const endless = 10_000
 func (e *env) pages(t *storage.Table, r storage.Range, n int) []storage.Position {
 	e.Helper()
 	var all []storage.Position
-	r.Rows = n
+	if r.Rows = n; n%2 == 0 {
+		r.AtMost = n
+	}
 	for {
 		rows, err := e.collect(t, r, n)
 		e.ok(err)

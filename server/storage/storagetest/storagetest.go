@@ -54,9 +54,9 @@ type check struct {
 
 func checks() []check {
 	return slices.Concat(
-		catalogChecks(), rowChecks(), manyChecks(), pagingChecks(), indexChecks(), keyChecks(),
+		catalogChecks(), rowChecks(), manyChecks(), pagingChecks(), indexChecks(), keyChecks(), boundsChecks(),
 		staleChecks(), iterateChecks(), instantChecks(), workChecks(), lifeChecks(),
-		snapshotChecks(), loadingChecks(), modelChecks(),
+		snapshotChecks(), loadingChecks(), streamChecks(), modelChecks(),
 	)
 }
 
