@@ -152,16 +152,16 @@ func (l *loading) store(ctx context.Context, c *pgx.Conn, rows []storage.LoadRow
 		for i := 0; i < len(some) && !long; i++ {
 			long = keyenc.IsShortened(some[i].Key.PK)
 		}
-		if long && !l.long {
-			if _, err := tx.Exec(ctx, "UPDATE extenddb.tables SET long_keys = true WHERE id = $1", int64(l.table.ID)); err != nil {
-				return err
-			}
-		}
 		if err := copyIn(ctx, c, rowsOf(l.table.ID)+rowColumns, newCopyStream(rowTuples(some))); err != nil {
 			return err
 		}
 		for _, ix := range l.table.Indexes {
 			if err := copyIn(ctx, c, entriesOf(ix.ID)+entryColumns, newCopyStream(entryTuples(some, ix.ID))); err != nil {
+				return err
+			}
+		}
+		if long && !l.long { // after the relations, as a drop takes its locks
+			if _, err := tx.Exec(ctx, "UPDATE extenddb.tables SET long_keys = true WHERE id = $1", int64(l.table.ID)); err != nil {
 				return err
 			}
 		}

@@ -25,7 +25,7 @@ type copyStream struct {
 	next func() ([]byte, bool)
 	end  func()
 	buf  []byte
-	over bool
+	over error // why there is no more; nil: there may be
 }
 
 // newCopyStream streams tuples, each valid until the next.
@@ -41,12 +41,12 @@ func (s *copyStream) Read(b []byte) (n int, err error) {
 	defer s.mu.Unlock()
 	for n < len(b) {
 		if len(s.buf) == 0 {
-			if s.over {
-				return n, io.EOF
+			if s.over != nil {
+				return n, s.over
 			}
 			var more bool
 			if s.buf, more = s.next(); !more {
-				s.buf, s.over = []byte{0xff, 0xff}, true // the trailer
+				s.buf, s.over = []byte{0xff, 0xff}, io.EOF // the trailer
 			}
 		}
 		m := copy(b[n:], s.buf)
@@ -60,7 +60,7 @@ func (s *copyStream) Read(b []byte) (n int, err error) {
 func (s *copyStream) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over, s.buf = true, nil
+	s.over, s.buf = errOver, nil // not io.EOF, which would complete it
 	s.end()
 }
 

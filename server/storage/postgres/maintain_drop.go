@@ -66,6 +66,9 @@ func (d *drop) relations(ctx context.Context, c *pgx.Conn) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
+const lockTable = `WITH s AS MATERIALIZED (SELECT FROM extenddb.table_stats WHERE t = $1 FOR UPDATE)
+SELECT (SELECT count(*) FROM s) FROM extenddb.tables WHERE id = $1 FOR UPDATE`
+
 // forgetTable removes what the catalog knows of a table that is DELETING. It
 // returns about how many rows the table had, none when it was not there.
 const forgetTable = `WITH gone AS (DELETE FROM extenddb.tables WHERE id = $1 AND status = 2 RETURNING id),
@@ -94,8 +97,9 @@ func (d *drop) remove(ctx context.Context, c *pgx.Conn, names []string, wait tim
 				return err
 			}
 		}
-		// Then nobody adds statistics or samples any more: see setStats.
-		if _, err := tx.Exec(ctx, "SELECT FROM extenddb.table_stats WHERE t = $1 FOR UPDATE", int64(d.t.ID)); err != nil {
+		// A statement of its own: the next one sees what was waited for. Nobody
+		// adds statistics or samples any more: they take one of these rows.
+		if _, err := tx.Exec(ctx, lockTable, int64(d.t.ID)); err != nil {
 			return err
 		}
 		if err := tx.QueryRow(ctx, forgetTable, int64(d.t.ID)).Scan(&rows); err != nil {
