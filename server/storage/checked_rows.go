@@ -318,8 +318,11 @@ func (c *checked) Range(ctx context.Context, t *Table, r Range) iter.Seq2[*Row, 
 func (c *checked) iterate(ctx context.Context, t *Table, r Range, yield func(*Row, error) bool) {
 	const call = "Range"
 	var last *Position // of the row before, in buffers of its own
-	failed := false
+	failed, n := false, 0
 	for row, err := range c.next.Range(ctx, t, r) {
+		if n++; r.AtMost > 0 && n > r.AtMost && !failed && err == nil {
+			_ = c.invalid(call, "more rows are read than the %d promised", r.AtMost)
+		}
 		if failed {
 			c.breach(call, "goes on after an error")
 			return

@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 		return storagetest.Harness{
 			Engine:    db,
 			MaxTables: o.MaxTables,
-			Snapshots: storagetest.Snapshots{Probe: probe, Bound: 5, Damage: func(tab *storage.Table, k storage.Key) {
+			Snapshots: storagetest.Snapshots{Probe: probe, Bound: 5, DropWaits: true, Damage: func(tab *storage.Table, k storage.Key) {
 				c := mustConnect(t, o.URL)
 				mustExec(t, c, "UPDATE "+rowsOf(tab.ID)+" SET item = '{' WHERE pk = $1 AND sk = $2", k.PK, k.SK)
 			}},

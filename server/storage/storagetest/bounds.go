@@ -23,7 +23,9 @@ func boundsChecks() []check {
 // that compress what they index take longer keys of zeros than of these.
 type noise struct{ *rand.ChaCha8 }
 
-func newNoise() noise { return noise{rand.NewChaCha8([32]byte([]byte("keys that nothing can make short")))} }
+func newNoise() noise {
+	return noise{rand.NewChaCha8([32]byte([]byte("keys that nothing can make short")))}
+}
 
 func (n noise) bytes(size int) []byte {
 	b := make([]byte, size)
