@@ -261,9 +261,12 @@ func TestCancelledWrite(t *testing.T) {
 	mustWrite(t, db, put(tab, item("x", "by", "first")))
 	c := mustConnect(t, db.o.URL)
 	for name, write := range map[string]func(ctx context.Context, w storage.Write) error{
-		"Write":    func(ctx context.Context, w storage.Write) error { _, err := db.Write(ctx, w); return err },
-		"blind":    func(ctx context.Context, w storage.Write) error { _, err := db.Write(ctx, blind(w)); return err },
-		"WriteAll": func(ctx context.Context, w storage.Write) error { _, err := db.WriteAll(ctx, []storage.Write{w}, nil); return err },
+		"Write": func(ctx context.Context, w storage.Write) error { _, err := db.Write(ctx, w); return err },
+		"blind": func(ctx context.Context, w storage.Write) error { _, err := db.Write(ctx, blind(w)); return err },
+		"WriteAll": func(ctx context.Context, w storage.Write) error {
+			_, err := db.WriteAll(ctx, []storage.Write{w}, nil)
+			return err
+		},
 	} {
 		mustExec(t, c, "BEGIN")
 		mustExec(t, c, "SELECT 1 FROM "+rowsOf(tab.ID)+" FOR UPDATE")
