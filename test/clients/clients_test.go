@@ -22,10 +22,9 @@ import (
 
 	"github.com/extenddb/extenddb/test/need"
 	"github.com/extenddb/extenddb/test/proc"
-	"github.com/extenddb/extenddb/test/servers"
 )
 
-func TestMain(m *testing.M) { servers.Main(m) }
+func TestMain(m *testing.M) { proc.Main(m) }
 
 // each runs a test with a server on each engine.
 func each(t *testing.T, f func(t *testing.T, srv *proc.Server)) {

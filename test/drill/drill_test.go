@@ -20,11 +20,10 @@ import (
 
 	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/test/proc"
-	"github.com/extenddb/extenddb/test/servers"
 	"github.com/extenddb/extenddb/test/stored"
 )
 
-func TestMain(m *testing.M) { servers.Main(m) }
+func TestMain(m *testing.M) { proc.Main(m) }
 
 type attributes = map[string]types.AttributeValue
 

@@ -15,11 +15,10 @@ import (
 	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/test/proc"
-	"github.com/extenddb/extenddb/test/servers"
 	"github.com/extenddb/extenddb/test/stored"
 )
 
-func TestMain(m *testing.M) { servers.Main(m) }
+func TestMain(m *testing.M) { proc.Main(m) }
 
 // rig is servers under load on one database, and what reads its streams.
 type rig struct {

@@ -23,11 +23,10 @@ import (
 	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/test/need"
 	"github.com/extenddb/extenddb/test/proc"
-	"github.com/extenddb/extenddb/test/servers"
 	"github.com/extenddb/extenddb/test/stored"
 )
 
-func TestMain(m *testing.M) { servers.Main(m) }
+func TestMain(m *testing.M) { proc.Main(m) }
 
 const (
 	writers   = 4

@@ -25,9 +25,19 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 )
 
-// Binary builds extenddb into dir and returns its path.
+// Binary puts extenddb into dir and returns its path. Under Main it is built
+// once.
 func Binary(t testing.TB, dir string) string {
 	t.Helper()
+	if shared.dir != "" {
+		shared.once.Do(func() { shared.bin, shared.err = Build(shared.dir) })
+		if shared.err != nil {
+			t.Fatal(shared.err)
+		}
+		if bin := filepath.Join(dir, filepath.Base(shared.bin)); os.Link(shared.bin, bin) == nil {
+			return bin
+		}
+	}
 	bin, err := Build(dir)
 	if err != nil {
 		t.Fatal(err)
