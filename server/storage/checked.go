@@ -307,11 +307,18 @@ func (w Work) complete() bool {
 
 // Claim implements Maintainer.
 func (c *checked) Claim(ctx context.Context, w Work) (Lease, error) {
+	if !w.complete() {
+		return nil, c.invalid("Claim", "incomplete work %+v", w)
+	}
 	l, err := c.next.Claim(ctx, w)
 	if err != nil {
 		return nil, c.filter(ctx, "Claim", err, ErrClaimed, ErrNoWork)
 	}
-	return &checkedLease{l, c, c.hold(fmt.Sprintf("lease of %s on %q", w.Kind, w.Name))}, nil
+	what := "lease of " + w.Kind.String()
+	if w.Table != 0 {
+		what += fmt.Sprintf(" on %q", w.Name)
+	}
+	return &checkedLease{l, c, c.hold(what)}, nil
 }
 
 // OnWork implements Maintainer.

@@ -124,7 +124,7 @@ type lease struct {
 // table returns the table if there is still such work on it; nil when the work
 // is of none, which is there at any time.
 func (l *lease) table() (*storage.Table, error) {
-	if l.w == (storage.Work{Kind: storage.TokenExpiry}) || l.w == (storage.Work{Kind: storage.RecordTrim}) {
+	if l.w.Kind == storage.TokenExpiry || l.w.Kind == storage.RecordTrim {
 		return nil, nil
 	}
 	t := l.db.cat.Load().byID[l.w.Table]

@@ -94,7 +94,7 @@ func (d *disk) trim(k storage.WorkKind, now time.Time, limit int) (over int) {
 // work returns the table w is to be done on; nil when it is of none, which is
 // there at any time.
 func (m *Memory) work(w storage.Work) (*memTable, error) {
-	if w == (storage.Work{Kind: storage.TokenExpiry}) || w == (storage.Work{Kind: storage.RecordTrim}) {
+	if w.Kind == storage.TokenExpiry || w.Kind == storage.RecordTrim {
 		return nil, nil
 	}
 	mt := m.disk.tables[w.Account][w.Name]

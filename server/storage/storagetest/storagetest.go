@@ -55,7 +55,7 @@ type check struct {
 func checks() []check {
 	return slices.Concat(
 		catalogChecks(), rowChecks(), manyChecks(), pagingChecks(), indexChecks(), keyChecks(), boundsChecks(),
-		staleChecks(), iterateChecks(), instantChecks(), workChecks(), lifeChecks(),
+		staleChecks(), iterateChecks(), instantChecks(), workChecks(), trimChecks(), lifeChecks(),
 		snapshotChecks(), loadingChecks(), streamChecks(), modelChecks(),
 	)
 }

@@ -80,6 +80,12 @@ func told(r storage.Record) string {
 // made now comes behind all that.
 func (e *env) horizon() int64 {
 	e.Helper()
+	return e.horizonAt(time.Time{})
+}
+
+// horizonAt is horizon with a change of that instant.
+func (e *env) horizonAt(instant time.Time) int64 {
+	e.Helper()
 	const name = "horizon"
 	t, err := e.e.Table(e.ctx, account, name)
 	if errors.Is(err, storage.ErrTableNotFound) {
@@ -89,7 +95,7 @@ func (e *env) horizon() int64 {
 	}
 	before, err := e.e.Horizon(e.ctx)
 	e.ok(err)
-	_, err = e.e.Write(e.ctx, add(t, item("id", 1), 1))
+	_, err = e.e.Write(e.ctx, dated(add(t, item("id", 1), 1), instant))
 	e.ok(err)
 	h := before
 	reached := soon(func() bool {
