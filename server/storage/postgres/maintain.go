@@ -30,9 +30,8 @@ const (
 	countAtLast  = 6 * time.Hour   // when anything did, as the service does
 	countAnyway  = 24 * time.Hour  // so that a sample held back is renewed, and counts lost with a process matter no more
 	fewChanges   = 100
-	smallTable   = 1000             // rows; it is counted again after any change, at most once in countAfter
-	sampleHeld   = time.Hour        // after the last scan on it
-	sampleMargin = 10 * time.Minute // more than a scan's use of a sample is noted late
+	smallTable   = 1000      // rows; it is counted again after any change, at most once in countAfter
+	sampleHeld   = time.Hour // after the last scan on it
 )
 
 // trimLook is how many of the oldest records tell whether any is to be removed.

@@ -157,7 +157,7 @@ func (n *count) storeIn(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	if err := storeIndexStats(ctx, tx, n.t.ID, n.walked[1:]); err != nil {
 		return err
 	}
-	unused := now.Add(-sampleHeld - sampleMargin)
+	unused := now.Add(-sampleHeld - usedEvery)
 	for _, x := range n.walked {
 		if len(x.sample) > 0 {
 			_, err = tx.Exec(ctx, setSample, int64(n.t.ID), int64(x.ix), storage.EncodeSample(x.sample), unused)
