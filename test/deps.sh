@@ -5,7 +5,7 @@
 # versions come from.
 set -eu
 want='gcc libc6-dev python3 postgresql'
-[ "${1:-quick}" = quick ] || want="$want awscli python3-boto3 curl nodejs npm"
+[ "${1:-quick}" = quick ] || want="$want awscli python3-boto3 curl pgbouncer nodejs npm"
 missing=
 for p in $want; do
 	# npm and node may come from elsewhere.

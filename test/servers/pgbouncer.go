@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,7 +66,8 @@ pool_mode = %[6]s
 	if err := user.own(dir); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("sh", "-c", guard, "sh", dir, path, "-q", conf)
+	quit := strings.Replace(guard, "-QUIT", "-TERM", 1) // it takes no notice of the former
+	cmd := exec.Command("sh", "-c", quit, "sh", dir, path, "-q", conf)
 	user.run(cmd)
 	order, err := cmd.StdinPipe() // its end ends the pooler
 	if err != nil {
