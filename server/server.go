@@ -32,10 +32,13 @@ import (
 type Options struct {
 	Storage storage.Engine // the caller closes it when Serve has returned
 	Clock   clock.Clock    // nil: the machine's
-	Log     *slog.Logger
-	Region  string        // of ARNs; default us-east-1
-	Budget  int64         // bytes of bodies in flight; 0: 256 MiB
-	Drain   time.Duration // what requests under way are given when the server stops; 0: 10 s
+	// Instants is the clock of what is stored, where that is not Clock: the
+	// database's, which several servers share.
+	Instants clock.Clock
+	Log      *slog.Logger
+	Region   string        // of ARNs; default us-east-1
+	Budget   int64         // bytes of bodies in flight; 0: 256 MiB
+	Drain    time.Duration // what requests under way are given when the server stops; 0: 10 s
 
 	// Admin is where other processes of this machine have backups and restores
 	// done, Serve closes it; nil: nowhere.
@@ -68,19 +71,22 @@ func New(o Options) *Server {
 	if o.Clock == nil {
 		o.Clock = clock.Real{}
 	}
+	if o.Instants == nil {
+		o.Instants = o.Clock
+	}
 	if o.Region == "" {
 		o.Region = defaultRegion
 	}
 	if o.Drain == 0 {
 		o.Drain = defaultDrain
 	}
-	runner := jobs.New(jobs.Options{Maintainer: o.Storage, Clock: o.Clock, Log: o.Log})
-	e := engine.New(engine.Options{Storage: o.Storage, Clock: o.Clock, Log: o.Log, Region: o.Region, Wake: runner.Wake})
+	runner := jobs.New(jobs.Options{Maintainer: o.Storage, Clock: o.Instants, Log: o.Log})
+	e := engine.New(engine.Options{Storage: o.Storage, Clock: o.Instants, Log: o.Log, Region: o.Region, Wake: runner.Wake})
 	handler := wire.New(e, wire.Options{Ready: o.Storage.Ping, Clock: o.Clock, Log: o.Log, Region: o.Region, Budget: o.Budget})
 	o.Storage.OnWork(runner.Wake)
-	board := progress.NewBoard(o.Clock, keepJobs)
+	board := progress.NewBoard(o.Instants, keepJobs)
 	operator := jobs.NewOperator(jobs.OperatorOptions{
-		Storage: o.Storage, OpenStore: o.OpenStore, Clock: o.Clock, Log: o.Log,
+		Storage: o.Storage, OpenStore: o.OpenStore, Clock: o.Instants, Log: o.Log,
 		Region: o.Region, Account: auth.DefaultAccount, Backend: o.Backend, Version: o.Version,
 		MaxJobs: o.MaxJobs, Workers: jobWorkers(), Board: board, Worker: self(), Wake: runner.Wake,
 		Restoring: o.Restoring, Rest: rest(handler.Begun),

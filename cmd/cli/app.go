@@ -51,7 +51,8 @@ func (a *App) root() *cobra.Command {
 		Use:   "extenddb",
 		Short: "A DynamoDB-compatible database server",
 		Long: "extenddb speaks the Amazon DynamoDB wire protocol and keeps its data in an\n" +
-			"embedded SQLite file. It backs tables up and restores them while it serves." + exits(exitOK, exitUsage),
+			"embedded SQLite file or in PostgreSQL. It backs tables up and restores them while\n" +
+			"it serves." + exits(exitOK, exitUsage),
 		Version:       a.Build.describe(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -72,7 +73,8 @@ func (a *App) root() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().StringVar(&a.output, "output", "text", "form of results and errors: text or json [EXTENDDB_OUTPUT]")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
-	root.AddCommand(a.serveCommand(), a.backupCommand(), a.restoreCommand(), a.storeCommand(), a.configCommand(), a.versionCommand())
+	root.AddCommand(a.serveCommand(), a.backupCommand(), a.restoreCommand(), a.storeCommand(), a.migrateCommand(),
+		a.configCommand(), a.versionCommand())
 	return root
 }
 

@@ -42,7 +42,8 @@ func (a *App) backupCreateCommand() *cobra.Command {
 		Use:   "create TABLE... | --all",
 		Short: "Back tables up while they are in use",
 		Long: "create writes each table, as it is at one instant, into the store. Where a server\n" +
-			"holds the database it does the work, and goes on serving; else this command does.\n" +
+			"holds the file of the database it does the work, and goes on serving; else this\n" +
+			"command does: on PostgreSQL always, unless --admin-socket names a server.\n" +
 			"A backup is listed once it is complete; SIGINT or SIGTERM ends the work with\n" +
 			"nothing listed of the table under way, as does the loss of the terminal (SIGHUP).\n" +
 			"SIGUSR1 tells how far it is." +
@@ -110,7 +111,7 @@ func (a *App) backupCreate(cmd *cobra.Command, args []string) error {
 	}
 	var made jobs.BackupResult
 	if all && json.Unmarshal(raw, &made) == nil && len(made.Backups)+len(made.Failed) == 0 { // did tells when it is no result
-		a.warn("there is no table to back up in "+v.text("storage.url"), false)
+		a.warn("there is no table to back up in "+v.storage(), false)
 	}
 	return did(a, v, raw, err, func(r jobs.BackupResult) string {
 		var text strings.Builder

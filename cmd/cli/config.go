@@ -68,25 +68,6 @@ func (a *App) configShow(cmd *cobra.Command, _ []string) error {
 	return a.result(text.String(), list)
 }
 
-// maskPassword hides the password of a URL, if it holds one.
-func maskPassword(url string) string {
-	scheme, rest, ok := strings.Cut(url, "://")
-	if !ok {
-		return url
-	}
-	authority, path, slash := strings.Cut(rest, "/")
-	at := strings.LastIndexByte(authority, '@')
-	user, _, hasPassword := strings.Cut(authority[:max(at, 0)], ":")
-	if at < 0 || !hasPassword {
-		return url
-	}
-	masked := scheme + "://" + user + ":***" + authority[at:]
-	if slash {
-		masked += "/" + path
-	}
-	return masked
-}
-
 func (a *App) configInit(cmd *cobra.Command, _ []string) error {
 	path := cmd.Flag("config").Value.String()
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -42,7 +42,7 @@ const (
 // this process, which then holds it. The result may come with an error: what
 // was done before.
 func (a *App) work(ctx context.Context, v values, j job) (json.RawMessage, error) {
-	path, err := databaseFile(v, j.create)
+	d, err := a.usable(ctx, v, j.create)
 	if err != nil {
 		return nil, err
 	}
@@ -53,12 +53,15 @@ func (a *App) work(ctx context.Context, v values, j job) (json.RawMessage, error
 	defer stop()
 	signal.Ignore(syscall.SIGPIPE) // who reads the progress may go; the work goes on
 	log := a.commandLog(v)
-	_, absent := os.Stat(path)
+	if d.backend == backendPostgres {
+		return a.workShared(ctx, v, j, log, report)
+	}
+	_, absent := os.Stat(d.path)
 	for try := 1; ; try++ {
-		db, err := openStorage(ctx, v, log, "")
+		db, err := a.openStorage(ctx, v, log, "")
 		if err == nil {
 			if errors.Is(absent, fs.ErrNotExist) { // is that what was meant?
-				a.warn(fmt.Sprintf("new database %s", path), false)
+				a.warn(fmt.Sprintf("new database %s", d.path), false)
 			}
 			result, err := a.workHere(ctx, v, db, j, log, report)
 			return result, j.ended(ctx, result, err)
@@ -67,7 +70,11 @@ func (a *App) work(ctx context.Context, v values, j job) (json.RawMessage, error
 		if !errors.As(err, &locked) {
 			return nil, err
 		}
-		result, submitted, err := submit(ctx, path, j, report)
+		socket, err := socketOf(v, d)
+		if err != nil {
+			return nil, err
+		}
+		result, submitted, err := submit(ctx, socket, j, report)
 		if submitted {
 			return result, j.ended(ctx, result, err)
 		}
@@ -79,6 +86,33 @@ func (a *App) work(ctx context.Context, v values, j job) (json.RawMessage, error
 			return nil, err
 		}
 	}
+}
+
+// workShared carries a job out on a database that several processes may have
+// open: here, or by the server whose socket is named.
+func (a *App) workShared(ctx context.Context, v values, j job, log *slog.Logger, report progress.Sink) (json.RawMessage, error) {
+	if socket := v.text("server.admin_socket"); socket != "" {
+		result, submitted, err := submit(ctx, socket, j, report)
+		if submitted {
+			return result, j.ended(ctx, result, err)
+		}
+		return nil, (&Error{Code: exitBusy, Err: fmt.Errorf("no server listens on %s", socket)}).
+			hint("start it; or leave the socket out (--admin-socket \"\"): this command then does the work itself")
+	}
+	db, err := a.openStorage(ctx, v, log, "")
+	if err != nil {
+		return nil, err
+	}
+	result, err := a.workHere(ctx, v, db, j, log, report)
+	return result, j.ended(ctx, result, err)
+}
+
+// socketOf is where the process is administered that holds a database file.
+func socketOf(v values, d database) (string, error) {
+	if socket := v.text("server.admin_socket"); socket != "" {
+		return socket, nil
+	}
+	return sqlite.AdminSocket(d.path)
 }
 
 // ended words how a job ended that did not come to its end by itself.
@@ -98,21 +132,28 @@ func (j job) ended(ctx context.Context, result json.RawMessage, err error) error
 	return err
 }
 
-// databaseFile is where the database is that a job works on.
-func databaseFile(v values, create bool) (string, error) {
-	path, err := sqlitePath(v.text("storage.url"))
-	if err != nil {
-		return "", err
-	}
-	if path == sqlite.Memory {
-		return "", usagef("--storage %s: a database in memory belongs to the one server that made it", v.text("storage.url")).
+// usable returns the database that a job works on; without create it must be
+// there already.
+func (a *App) usable(ctx context.Context, v values, create bool) (database, error) {
+	d, err := v.database()
+	switch {
+	case err != nil:
+		return d, err
+	case d.memory():
+		return d, usagef("--storage %s: a database in memory belongs to the one server that made it", v.text("storage.url")).
 			hint("name a file with --storage sqlite:FILE")
+	case create || d.backend == backendPostgres && v.text("server.admin_socket") != "":
+		return d, nil
+	case d.backend == backendPostgres:
+		return d, a.initialised(ctx, v, d)
 	}
-	if create {
-		return path, nil
-	}
-	missing := func(what string) (string, error) {
-		return "", (&Error{Code: exitNotFound, Err: fmt.Errorf("database %s %s", path, what)}).
+	return d, thereIs(d.path)
+}
+
+// thereIs returns an error unless there is a database file.
+func thereIs(path string) error {
+	missing := func(what string) error {
+		return (&Error{Code: exitNotFound, Err: fmt.Errorf("database %s %s", path, what)}).
 			hint("name one with --storage sqlite:FILE")
 	}
 	switch info, err := os.Stat(path); {
@@ -121,15 +162,14 @@ func databaseFile(v values, create bool) (string, error) {
 	case err == nil && info.Mode().IsRegular() && info.Size() == 0: // opening it would make one
 		return missing("is an empty file")
 	}
-	return path, nil
+	return nil
 }
 
-// submit hands a job to the process that holds the database; submitted is
-// false when none listens.
-func submit(ctx context.Context, path string, j job, report progress.Sink) (result json.RawMessage, submitted bool, err error) {
-	socket, err := sqlite.AdminSocket(path)
-	if err != nil || socket == "" {
-		return nil, false, err
+// submit hands a job to the process that listens on a socket; submitted is false
+// when none does.
+func submit(ctx context.Context, socket string, j job, report progress.Sink) (result json.RawMessage, submitted bool, err error) {
+	if socket == "" {
+		return nil, false, nil
 	}
 	client := admin.NewClient(socket)
 	defer client.Close()
@@ -138,7 +178,7 @@ func submit(ctx context.Context, path string, j job, report progress.Sink) (resu
 }
 
 // workHere carries a job out in this process, and closes db.
-func (a *App) workHere(ctx context.Context, v values, db storage.Engine, j job, log *slog.Logger, report progress.Sink) (raw json.RawMessage, err error) {
+func (a *App) workHere(ctx context.Context, v values, db opened, j job, log *slog.Logger, report progress.Sink) (raw json.RawMessage, err error) {
 	defer func() {
 		if cerr := db.Close(); cerr != nil && err == nil {
 			err = fmt.Errorf("close the database: %w", cerr)
@@ -150,10 +190,10 @@ func (a *App) workHere(ctx context.Context, v values, db storage.Engine, j job, 
 	}
 	sweep(ctx, db, log) // what a restore left that died; its name may be wanted
 	operator := jobs.NewOperator(jobs.OperatorOptions{
-		Storage: db, OpenStore: storeOpener(log), Clock: clock.Real{}, Log: log,
+		Storage: db, OpenStore: storeOpener(log), Clock: db.clock, Log: log,
 		Region: v.text("server.region"), Account: auth.DefaultAccount,
-		Backend: backend, Version: a.Build.complete().Version,
-		Board: progress.NewBoard(clock.Real{}, 0), Wake: func() {},
+		Backend: db.backend, Version: a.Build.complete().Version,
+		Board: progress.NewBoard(db.clock, 0), Wake: func() {},
 	})
 	result, err := operator.Run(ctx, j.kind, params, report)
 	if err != nil { // what this one left, also when it was interrupted
@@ -171,8 +211,8 @@ func (a *App) workHere(ctx context.Context, v values, db storage.Engine, j job, 
 
 // sweep removes what is left of tables that were deleted or not finished. That
 // it cannot is no obstacle to other work.
-func sweep(ctx context.Context, db storage.Engine, log *slog.Logger) {
-	if err := jobs.SweepAbandoned(ctx, db, clock.Real{}, log); err != nil && ctx.Err() == nil {
+func sweep(ctx context.Context, db opened, log *slog.Logger) {
+	if err := jobs.SweepAbandoned(ctx, db, db.clock, log); err != nil && ctx.Err() == nil {
 		log.WarnContext(ctx, "removing what is left of tables failed; the next start tries again", "err", err)
 	}
 }

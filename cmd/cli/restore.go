@@ -18,8 +18,9 @@ func (a *App) restoreCommand() *cobra.Command {
 		Short: "Restore a backup as a new table",
 		Long: "restore verifies the whole backup before it writes anything, then fills a table\n" +
 			"of the name given, which must not exist; it can be used once it is complete.\n" +
-			"Where a server holds the database it does the work; else this command does, and\n" +
-			"makes the database when it is not there: a new machine needs only the store.\n" +
+			"Where a server holds the file of the database it does the work; else this command\n" +
+			"does, and makes the file when it is not there: a new machine needs only the store.\n" +
+			"On PostgreSQL it always does, unless --admin-socket names a server.\n" +
 			"SIGINT, SIGTERM or the loss of the terminal (SIGHUP) ends the work with no table\n" +
 			"left. SIGUSR1 tells how far it is.\n" +
 			namedBackups + exits(0, 1, 2, 10, 11, 12, 13, 130),

@@ -5,6 +5,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,10 +20,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/extenddb/extenddb/server/storage/sqlite"
 )
 
 // servers is the key of the servers of a script.
 type servers struct{}
+
+// oldCatalog is a dump of a database of version 1; absolute, since scripts have
+// directories of their own.
+var oldCatalog, _ = filepath.Abs("../../server/storage/sqlite/testdata/catalogs/v1.sql")
 
 // process is a server in the background.
 type process struct {
@@ -214,4 +221,23 @@ func editFile(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s does not hold %q", args[0], args[1])
 	}
 	ts.Check(os.WriteFile(path, bytes.ReplaceAll(text, []byte(args[1]), []byte(args[2])), 0o600))
+}
+
+// makeOldFile is "old-file FILE": a database of version 1, with the table
+// "indexed" among others.
+func makeOldFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: old-file FILE")
+	}
+	path := ts.MkAbs(args[0])
+	text, err := os.ReadFile(oldCatalog)
+	ts.Check(err)
+	_, err = sqlite.Plan(context.Background(), sqlite.Options{Path: path}) // it must be the first to use the driver
+	if !errors.Is(err, fs.ErrNotExist) {
+		ts.Fatalf("%s: %v", path, err)
+	}
+	db, err := sql.Open("sqlite", path)
+	ts.Check(err)
+	_, err = db.ExecContext(context.Background(), string(text))
+	ts.Check(errors.Join(err, db.Close()))
 }

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -20,7 +21,6 @@ import (
 	"github.com/extenddb/extenddb/server"
 	"github.com/extenddb/extenddb/server/admin"
 	"github.com/extenddb/extenddb/server/clock"
-	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/server/storage/sqlite"
 )
 
@@ -29,19 +29,22 @@ func (a *App) serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Serve the DynamoDB wire protocol",
 		Long: "serve answers any AWS SDK, CLI or tool that is pointed at its address. It keeps\n" +
-			"its data in the file that --storage names, and creates it when it is not there.\n" +
-			"Backups and restores of that file are done by it, over a socket beside the file.\n" +
+			"its data in the file that --storage names, and creates it when it is not there, or\n" +
+			"in a PostgreSQL database, which may be served by several at once. Commands have\n" +
+			"backups and restores done by it, over a socket. A file of an older version is\n" +
+			"migrated, after a copy of it was put beside it; PostgreSQL is by extenddb migrate.\n" +
 			"SIGINT or SIGTERM stops it cleanly: running requests may finish within --drain.\n" +
 			"SIGHUP ends it at once." +
 			exitStatus("0    stopped as asked", "1    failed", "2    wrong usage or configuration",
-				"10   the store of the settings does not exist",
+				"10   the store of the settings, or the PostgreSQL database, does not exist",
 				"11   the database is in use by another process",
 				"12   permission denied: the database, or the store",
-				"13   refused: the address is not loopback and there is no authentication",
+				"13   refused: open to others without authentication, or a database of another version",
 				"130  stopped by a second signal"),
-		Example: "  extenddb serve\n  extenddb serve --storage sqlite:///var/lib/extenddb/data.db --listen 127.0.0.1:8001",
-		Args:    noArgs,
-		RunE:    a.serve,
+		Example: "  extenddb serve\n  extenddb serve --storage sqlite:///var/lib/extenddb/data.db --listen 127.0.0.1:8001\n" +
+			"  extenddb serve --storage postgres://extenddb@db.example/extenddb",
+		Args: noArgs,
+		RunE: a.serve,
 	}
 	addFlags(cmd, serveFlags()...)
 	return cmd
@@ -72,7 +75,7 @@ func (a *App) serve(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return cmp.Or(alreadyServed(v), err)
 	}
-	db, jobs, err := openServed(starting, v, log)
+	db, jobs, err := a.openServed(starting, v, l.Addr(), log)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -80,10 +83,11 @@ func (a *App) serve(cmd *cobra.Command, _ []string) error {
 		log.Warn("serving without authentication on an address that others can reach: everybody who can connect can read and destroy all data",
 			"addr", l.Addr().String())
 	}
-	log.Info("serving", "addr", l.Addr().String(), "storage", v.text("storage.url"), "version", a.Build.complete().Version)
+	log.Info("serving", "addr", l.Addr().String(), "storage", v.storage(), "version", a.Build.complete().Version)
 	err = server.New(server.Options{
 		Storage:   db,
 		Clock:     clock.Real{},
+		Instants:  db.clock,
 		Log:       log,
 		Region:    v.text("server.region"),
 		Budget:    v.bytes("server.memory_budget"),
@@ -91,7 +95,7 @@ func (a *App) serve(cmd *cobra.Command, _ []string) error {
 		Admin:     jobs,
 		OpenStore: storeOpener(log),
 		Restoring: restoring,
-		Backend:   backend,
+		Backend:   db.backend,
 		Version:   a.Build.complete().Version,
 		MaxJobs:   v.integer("backup.max_concurrent_jobs"),
 	}).Serve(ctx, l)
@@ -107,33 +111,25 @@ func (a *App) serve(cmd *cobra.Command, _ []string) error {
 // alreadyServed returns an error while another process holds the database: of
 // two servers of one file that is what matters, not that they share an address.
 func alreadyServed(v values) error {
-	path, err := sqlitePath(v.text("storage.url"))
-	if err != nil || path == sqlite.Memory {
+	d, err := v.database()
+	if err != nil || d.backend != backendSQLite || d.memory() {
 		return err
 	}
-	if holder := sqlite.InUse(path); holder != nil {
-		return openError(path, fmt.Errorf("open %s: %w", path, holder))
+	if holder := sqlite.InUse(d.path); holder != nil {
+		return openError(d.path, fmt.Errorf("open %s: %w", d.path, holder))
 	}
 	return nil
 }
 
-// openServed opens the database and the socket beside it where commands have
-// backups and restores done. Without the socket, as on file systems that have
-// none, the database is served all the same.
-func openServed(ctx context.Context, v values, log *slog.Logger) (storage.Engine, net.Listener, error) {
-	socket, isNew := "", false
-	if path, err := sqlitePath(v.text("storage.url")); err != nil {
-		return nil, nil, err
-	} else if path != sqlite.Memory { // which no command could name
-		real, err := sqlite.Resolve(path)
-		if err != nil {
-			return nil, nil, openError(path, err)
-		}
-		socket = admin.SocketPath(real)
-		_, err = os.Stat(real)
-		isNew = errors.Is(err, fs.ErrNotExist)
+// openServed opens the database and the socket where commands have backups and
+// restores done. Without the socket, as on file systems that have none, the
+// database is served all the same.
+func (a *App) openServed(ctx context.Context, v values, served net.Addr, log *slog.Logger) (opened, net.Listener, error) {
+	socket, isNew, err := adminSocket(v, served)
+	if err != nil {
+		return opened{}, nil, err
 	}
-	db, err := openStorage(ctx, v, log, socket)
+	db, err := a.openStorage(ctx, v, log, socket)
 	if err != nil || socket == "" {
 		return db, nil, err
 	}
@@ -142,10 +138,41 @@ func openServed(ctx context.Context, v values, log *slog.Logger) (storage.Engine
 	}
 	l, err := admin.Listen(socket)
 	if err != nil {
-		log.Warn("no admin socket: backups and restores are possible only while the server is stopped", "socket", socket, "err", err)
+		log.Warn("no admin socket: this server takes no backups and restores from commands", "socket", socket, "err", err)
 		return db, nil, nil
 	}
+	if db.backend != backendSQLite { // no lock file tells
+		log.Info("admin socket", "socket", socket)
+	}
 	return db, l, nil
+}
+
+// adminSocket is where a server of the settings is administered; "" nowhere.
+// isNew: its database file is not there yet.
+func adminSocket(v values, served net.Addr) (socket string, isNew bool, err error) {
+	d, err := v.database()
+	if err != nil {
+		return "", false, err
+	}
+	socket = v.text("server.admin_socket")
+	switch {
+	case d.memory(): // which no command could name
+		return "", false, nil
+	case d.backend == backendPostgres:
+		_, port, _ := net.SplitHostPort(served.String())
+		return cmp.Or(socket, admin.RuntimeSocket(port)), false, nil
+	}
+	real, err := sqlite.Resolve(d.path)
+	if err != nil {
+		return "", false, openError(d.path, err)
+	}
+	if socket == "" {
+		socket = admin.SocketPath(real)
+	} else if socket, err = filepath.Abs(socket); err != nil { // the lock file tells it to others
+		return "", false, fmt.Errorf("find the admin socket: %w", err)
+	}
+	_, err = os.Stat(real)
+	return socket, errors.Is(err, fs.ErrNotExist), nil
 }
 
 // listen opens the address. An IPv4 address stays one: "tcp" would make

@@ -258,29 +258,17 @@ func TestSqlitePath(t *testing.T) {
 		"sqlite:a b%20.db":    "a b%20.db",
 		"a.db":                "",
 		"mysql://h/d":         "",
+		"sqlite":              "",
 		"sqlite:":             "",
 		"sqlite:///x?mode=ro": "",
 		"sqlite:a\x00b":       "",
 	} {
-		got, err := sqlitePath(url)
-		if got != want || (err == nil) != (want != "") {
+		d, err := parseStorage(url)
+		if got := d.path; got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v; want %q", url, got, err, want)
 		}
-	}
-}
-
-func TestMaskPassword(t *testing.T) {
-	t.Parallel()
-	for url, want := range map[string]string{
-		"sqlite:a.db":                     "sqlite:a.db",
-		"sqlite:///a@b:c":                 "sqlite:///a@b:c",
-		"postgres://u:secret@h/d":         "postgres://u:***@h/d",
-		"postgres://u:se@cret@h:5432/d?x": "postgres://u:***@h:5432/d?x",
-		"postgres://u@h/d":                "postgres://u@h/d",
-		"postgres://u:secret@h":           "postgres://u:***@h",
-	} {
-		if got := maskPassword(url); got != want {
-			t.Errorf("%q: %q, want %q", url, got, want)
+		if err == nil && d.backend != backendSQLite {
+			t.Errorf("%q: engine %q", url, d.backend)
 		}
 	}
 }

@@ -129,7 +129,11 @@ func (a *App) resolve(cmd *cobra.Command) (values, error) {
 			check = oneOf(s.choices...)
 		}
 		if err := check(v.Value); err != nil {
-			return nil, usagef("%s %q: %w", cmpOr(v.Source, s.key), v.Value, err).
+			shown := v.Value
+			if s.secret {
+				shown = maskPassword(shown)
+			}
+			return nil, usagef("%s %q: %w", cmpOr(v.Source, s.key), shown, err).
 				hint("%s: %s", s.key, s.usage)
 		}
 		out[s.key] = v

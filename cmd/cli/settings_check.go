@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/dustin/go-humanize"
 )
@@ -92,6 +93,25 @@ func checkNumber(low, high int) func(string) error {
 		}
 		return nil
 	}
+}
+
+// checkPool wants a pool that a start and a snapshot beside requests fit in.
+func checkPool(s string) error {
+	if s == "0" {
+		return nil
+	}
+	return checkNumber(2, 10000)(s)
+}
+
+// checkSocket wants a path; how long it may be depends on the system.
+func checkSocket(s string) error {
+	switch {
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return errors.New("a path cannot have a control character in it")
+	case strings.HasPrefix(s, "~"):
+		return errors.New("write the path out, only a shell knows ~")
+	}
+	return nil
 }
 
 func checkBool(s string) error {

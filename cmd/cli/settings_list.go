@@ -22,19 +22,27 @@ func serverSettings() []setting {
 			usage: "how long running requests may take to finish when the server stops"},
 		{key: "server.memory_budget", flag: "memory-budget", def: "256MiB", check: checkBudget,
 			usage: "bytes that request and response bodies in flight may take together"},
+		{key: "server.admin_socket", flag: "admin-socket", def: "", check: optional(checkSocket),
+			usage: "socket where a server takes backups and restores, and commands hand them to it; without it beside a database file, else in the runtime directory"},
 	}
 }
 
 func storageSettings() []setting {
 	return []setting{
 		{key: "storage.url", flag: "storage", def: "sqlite:extenddb.db", check: checkStorage, secret: true,
-			usage: "where the data is: sqlite:FILE, sqlite:///absolute/FILE or sqlite::memory:"},
+			usage: "where the data is: sqlite:FILE, sqlite:///absolute/FILE, sqlite::memory:, postgres://USER@HOST/DATABASE, or postgres: for what the PG* variables say"},
 		{key: "storage.sqlite.synchronous", flag: "sqlite-synchronous", def: "full", choices: []string{"full", "normal"},
 			usage: "full survives power loss; normal survives only the end of the process"},
 		{key: "storage.sqlite.readers", flag: "sqlite-readers", def: "0", check: checkNumber(0, 64),
 			usage: "reading connections; 0: two per processor, 4 to 8"},
 		{key: "storage.sqlite.mmap_size", flag: "sqlite-mmap-size", def: "0", check: checkBytes(0, 1<<62),
 			usage: "bytes of the file to map into memory; an I/O error under a map ends the process"},
+		{key: "storage.postgres.pool", flag: "postgres-pool", def: "0", check: checkPool,
+			usage: "connections to PostgreSQL, beside one more; 0: pool_max_conns of the URL, else four per processor, 16 at least"},
+		{key: "storage.postgres.acquire_timeout", flag: "postgres-acquire-timeout", def: "5s", check: checkDuration,
+			usage: "how long a request waits for a connection to PostgreSQL"},
+		{key: "storage.postgres.statement_cache", flag: "postgres-statement-cache", def: "0", check: checkNumber(0, 10000),
+			usage: "prepared statements per connection to PostgreSQL; 0: statement_cache_capacity of the URL, else 512"},
 	}
 }
 
@@ -79,7 +87,12 @@ func configFlags() []string { return []string{"server.", "storage.", "backup.", 
 func serveFlags() []string { return []string{"server.", "storage.", "backup.store", "log."} }
 
 // jobFlags are of commands that work on the database and a store.
-func jobFlags() []string { return []string{"server.region", "storage.", "backup.store", "output."} }
+func jobFlags() []string {
+	return []string{"server.region", "server.admin_socket", "storage.", "backup.store", "output."}
+}
+
+// migrateFlags are of migrate.
+func migrateFlags() []string { return []string{"storage.url", "output.quiet"} }
 
 // storeFlags are of commands that look at a store alone.
 func storeFlags() []string { return []string{"backup.store", "output.quiet"} }

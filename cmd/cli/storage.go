@@ -18,67 +18,111 @@ import (
 	"github.com/extenddb/extenddb/server/storage/sqlite"
 )
 
+// The engines, as URLs and backups name them.
+const (
+	backendSQLite   = "sqlite"
+	backendPostgres = "postgres"
+)
+
+// database is what a storage URL names.
+type database struct {
+	backend string
+	path    string // of SQLite's file
+	url     string // of a PostgreSQL database
+}
+
+// memory reports whether it is of the one process that makes it.
+func (d database) memory() bool { return d.path == sqlite.Memory }
+
+// parseStorage reads a storage URL. Its errors leave the URL out, which may hold
+// a password.
+func parseStorage(url string) (database, error) {
+	scheme, _, found := strings.Cut(url, ":")
+	switch {
+	case scheme == "sqlite" && found:
+		path, err := sqlitePath(url)
+		return database{backend: backendSQLite, path: path}, err
+	case (scheme == "postgres" || scheme == "postgresql") && found:
+		u, err := postgresURL(url)
+		return database{backend: backendPostgres, url: u}, err
+	case url == "":
+		return database{}, errors.New("names no database; sqlite:FILE or postgres://HOST/DATABASE does")
+	case scheme == "file" || scheme == "s3":
+		return database{}, errors.New("backups go to --store; a database is sqlite:FILE or postgres://HOST/DATABASE")
+	case url == sqlite.Memory || !found && !strings.Contains(url, "="):
+		return database{}, fmt.Errorf("must begin with the engine, as in %q", "sqlite:"+url)
+	case !found || strings.Contains(scheme, "="): // "host=db password=x"
+		return database{}, errors.New("must begin with the engine, as in postgres://USER@HOST/DATABASE")
+	}
+	return database{}, fmt.Errorf("engine %q is not available in this version; sqlite and postgres are", scheme)
+}
+
 // sqlitePath returns the file of a sqlite: URL. "sqlite:///a/b" and
 // "sqlite:/a/b" are absolute, "sqlite:a" and "sqlite://a" relative,
 // "sqlite::memory:" is a private temporary database.
 func sqlitePath(url string) (string, error) {
-	rest, ok := strings.CutPrefix(url, "sqlite:")
-	if !ok {
-		scheme, _, found := strings.Cut(url, ":")
-		switch {
-		case url == "":
-			return "", errors.New("names no database; sqlite:FILE does")
-		case scheme == "file" || scheme == "s3":
-			return "", errors.New("backups go to --store; a database is sqlite:FILE")
-		case url == sqlite.Memory || !found:
-			return "", fmt.Errorf("must begin with the engine, as in %q", "sqlite:"+url)
-		}
-		return "", fmt.Errorf("engine %q is not available in this version; sqlite is", scheme)
-	}
-	rest = strings.TrimPrefix(rest, "//")
+	path := strings.TrimPrefix(strings.TrimPrefix(url, "sqlite:"), "//")
 	switch {
-	case rest == "":
+	case path == "":
 		return "", errors.New("names no file")
-	case strings.ContainsRune(rest, 0):
+	case strings.ContainsRune(path, 0):
 		return "", errors.New("holds a NUL byte")
-	case strings.ContainsAny(rest, "?#"):
+	case strings.ContainsAny(path, "?#"):
 		return "", errors.New("takes no parameters")
 	}
-	return rest, nil
+	return path, nil
 }
 
 func checkStorage(url string) error {
-	_, err := sqlitePath(url)
+	_, err := parseStorage(url)
 	return err
 }
 
-// backend is the kind of the one engine there is, as backups name it.
-const backend = "sqlite"
+// database is what the settings name.
+func (v values) database() (database, error) { return parseStorage(v.text("storage.url")) }
 
-// openStorage opens the engine the settings name; socket is where this process
+// storage is the URL of the database, without its password.
+func (v values) storage() string { return maskPassword(v.text("storage.url")) }
+
+// opened is a database that this process has open.
+type opened struct {
+	storage.Engine
+	clock   clock.Clock // of the instants in it
+	backend string
+}
+
+// openStorage opens the database the settings name; socket is where this process
 // is administered, if anywhere.
-func openStorage(ctx context.Context, v values, log *slog.Logger, socket string) (storage.Engine, error) {
-	path, err := sqlitePath(v.text("storage.url"))
-	if err != nil {
-		return nil, err
+func (a *App) openStorage(ctx context.Context, v values, log *slog.Logger, socket string) (opened, error) {
+	d, err := v.database()
+	switch {
+	case err != nil:
+		return opened{}, err
+	case d.backend == backendPostgres:
+		return a.openPostgres(ctx, v, d, log)
 	}
+	o := sqliteOptions(v, d, log)
+	o.AdminSocket = socket
+	db, err := sqlite.Open(ctx, o)
+	if err != nil {
+		return opened{}, openError(d.path, err)
+	}
+	return opened{db, clock.Real{}, backendSQLite}, nil
+}
+
+func sqliteOptions(v values, d database, log *slog.Logger) sqlite.Options {
 	synchronous := sqlite.Full
 	if v.text("storage.sqlite.synchronous") == "normal" {
 		synchronous = sqlite.Normal
 	}
-	db, err := sqlite.Open(ctx, sqlite.Options{
-		Path:        path,
+	return sqlite.Options{
+		Path:        d.path,
 		Synchronous: synchronous,
 		Readers:     v.integer("storage.sqlite.readers"),
 		Mmap:        v.bytes("storage.sqlite.mmap_size"),
-		AdminSocket: socket,
 		Clock:       clock.Real{},
 		Log:         log,
-	})
-	if err != nil {
-		return nil, openError(path, err)
 	}
-	return db, nil
 }
 
 // openError adds the exit code and what can be done.
@@ -89,8 +133,11 @@ func openError(path string, err error) error {
 	case errors.As(err, &locked):
 		e.Code = exitBusy
 		return e.hint("stop that server, or wait for that command; or serve another file with --storage sqlite:FILE")
-	case errors.Is(err, migrate.ErrNewer):
-		return e.hint("use the version of extenddb that wrote the file, or a newer one")
+	case errors.Is(err, sqlite.ErrNoSpace):
+		e.Code = exitRefused
+		return e.hint("make room there; or keep a copy elsewhere yourself, and run: extenddb migrate --storage sqlite:%s --yes --no-copy", path)
+	case versionError(e, err):
+		return e
 	case errors.Is(err, sqlite.ErrForeign):
 		return e.hint("choose another file with --storage sqlite:FILE; serve makes one that is not there")
 	case errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(path, "~"):
@@ -104,6 +151,21 @@ func openError(path string, err error) error {
 		return e.hint("keep the file with its -wal and -shm as they are, and serve a copy or a backup")
 	}
 	return e
+}
+
+// versionError completes the error of a database that belongs to another program
+// than this one; it reports whether err is such.
+func versionError(e *Error, err error) bool {
+	switch {
+	case errors.Is(err, migrate.ErrNewer):
+		e.Hint = "use the version of extenddb that migrated the database, or a newer one"
+	case errors.Is(err, migrate.ErrEdited):
+		e.Hint = "use the version of extenddb that wrote the database: this one was built from other migrations"
+	default:
+		return false
+	}
+	e.Code = exitRefused
+	return true
 }
 
 func splitAddr(s string) (host, port string, err error) {

@@ -48,6 +48,24 @@ func SocketPath(db string) string {
 	return filepath.Join(privateDir(), name)
 }
 
+// RuntimeSocket returns where a server of that name listens that has no database
+// file: "extenddb-<name>.sock" in $XDG_RUNTIME_DIR, else in /run/extenddb when
+// this user may write there, else in a private directory of the user within the
+// system's temporary one.
+func RuntimeSocket(name string) string {
+	name = "extenddb-" + name + suffix
+	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), systemDir} {
+		if filepath.IsAbs(dir) && len(dir)+1+len(name) <= maxPath && isWritable(dir) {
+			return filepath.Join(dir, name)
+		}
+	}
+	return filepath.Join(privateDir(), name)
+}
+
+// systemDir is what a service manager makes for a service (systemd:
+// RuntimeDirectory=extenddb).
+const systemDir = "/run/extenddb"
+
 // Listen makes a unix socket at path that only the user of this process (and
 // root) can connect to, from its first moment on: it is bound within a
 // directory of mode 0700 and moved to its place, which also replaces, in one

@@ -62,6 +62,13 @@ func privateDir() string {
 	return filepath.Join(os.TempDir(), "extenddb-"+strconv.Itoa(os.Geteuid()))
 }
 
+// isWritable reports whether this process may make files in a directory.
+func isWritable(dir string) bool {
+	info, err := os.Stat(dir)
+	const mayWriteAndEnter = 3 // W_OK|X_OK
+	return err == nil && info.IsDir() && syscall.Access(dir, mayWriteAndEnter) == nil
+}
+
 // checkPrivate returns nil when dir is a directory of this user, closed to
 // others.
 func checkPrivate(dir string) error {

@@ -25,6 +25,12 @@ func bind(path string) (*net.UnixListener, error) {
 // privateDir is in the temporary directory, which is the user's own.
 func privateDir() string { return filepath.Join(os.TempDir(), "extenddb") }
 
+// isWritable reports whether a directory is there; its permissions say more.
+func isWritable(dir string) bool {
+	info, err := os.Stat(dir)
+	return err == nil && info.IsDir()
+}
+
 // checkPrivate returns nil when dir is a directory: it has the permissions of
 // the user's temporary directory.
 func checkPrivate(dir string) error {

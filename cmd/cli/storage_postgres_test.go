@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/migrate"
+	"github.com/extenddb/extenddb/server/storage/postgres"
+	pg "github.com/extenddb/extenddb/test/servers"
+)
+
+func TestPostgresURL(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"postgres:":                               "postgres://",
+		"postgres://":                             "postgres://",
+		"postgres:///d":                           "postgres:///d",
+		"postgresql://u@h:1/d?sslmode=require":    "postgresql://u@h:1/d?sslmode=require",
+		"postgres://u:p%40@h1:1,h2:2/d?a=b&c=d":   "postgres://u:p%40@h1:1,h2:2/d?a=b&c=d",
+		"postgres:d":                              "",
+		"postgres:/d":                             "",
+		"postgres://u:p%@h/d":                     "",
+		"postgres://u:p\x00@h/d":                  "",
+		"postgresql":                              "",
+		"host=h password=geheim":                  "",
+		"host=h password=geheim options=-c\\ a:b": "",
+	} {
+		d, err := parseStorage(url)
+		if d.url != want && err == nil || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v; want %q", url, d.url, err, want)
+		}
+		if err == nil && d.backend != backendPostgres {
+			t.Errorf("%q: engine %q", url, d.backend)
+		}
+		if err != nil && strings.Contains(maskPassword(url)+err.Error(), "geheim") {
+			t.Errorf("%q: shown as %s in %v", url, maskPassword(url), err)
+		}
+	}
+}
+
+func TestMaskPassword(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"sqlite:a.db":                                "sqlite:a.db",
+		"sqlite:///a@b:c":                            "sqlite:///a@b:c",
+		"file:///a@b:c":                              "file:///a@b:c",
+		"filesystem":                                 "filesystem",
+		"":                                           "",
+		"postgres:":                                  "postgres:",
+		"postgres://u:secret@h/d":                    "postgres://u:***@h/d",
+		"postgres://u:se@cret@h:5432/d?x":            "postgres://u:***@h:5432/d?x",
+		"postgres://u:se/cret@h/d":                   "postgres://u:***@h/d",
+		"postgres://u:se?cret@h/d":                   "postgres://u:***@h/d",
+		"postgres://u:se#c:ret@h/d":                  "postgres://u:***@h/d",
+		"postgres://u@h/d":                           "postgres://u@h/d",
+		"postgres://u:secret@h":                      "postgres://u:***@h",
+		"postgres://u@h/d?x=a@b:c":                   "postgres://u@h/d?x=a@b:c",
+		"postgres://h/d?password=secret&x=y":         "postgres://h/d?password=***&x=y",
+		"postgres://h/d?x=y&sslPassword=secret":      "postgres://h/d?x=y&sslPassword=***",
+		"postgres:u:secret@h":                        "postgres:u:***@h",
+		"host=h password=secret dbname=d":            "host=h password=*** dbname=d",
+		"host=h password = secret dbname=d":          "host=h password=*** dbname=d",
+		"host=h password='a secret' dbname=d":        "host=h password=***",
+		"postgres://h/d?passfile=/x&password=secret": "postgres://h/d?passfile=/x&password=***",
+	} {
+		if got := maskPassword(url); got != want {
+			t.Errorf("%q: %q, want %q", url, got, want)
+		}
+	}
+}
+
+// TestPostgresErrors: each failure has its exit code and says what to do.
+func TestPostgresErrors(t *testing.T) {
+	t.Parallel()
+	sqlstate := func(code string) error { return fmt.Errorf("connect: %w", &pgconn.PgError{Code: code}) }
+	for _, c := range []struct {
+		err  error
+		code int
+		hint string
+	}{
+		{sqlstate("28P01"), exitDenied, "PGPASSWORD"},
+		{sqlstate("28000"), exitDenied, "pg_hba.conf"},
+		{sqlstate("42501"), exitDenied, "docs/postgresql.md"},
+		{sqlstate("3D000"), exitNotFound, "createdb"},
+		{sqlstate("53300"), exitBusy, "max_connections"},
+		{sqlstate("57P03"), exitBusy, "try again"},
+		{sqlstate("XX000"), exitFailed, ""},
+		{&storage.Locked{Holder: "x"}, exitBusy, "--lock-wait"},
+		{storage.ErrConflict, exitBusy, "pg_blocking_pids"},
+		{&migrate.Pending{}, exitRefused, "run: extenddb migrate --storage URL --yes"},
+		{&migrate.Newer{}, exitRefused, "use the version of extenddb"},
+		{migrate.ErrEdited, exitRefused, "other migrations"},
+		{postgres.ErrForeign, exitFailed, "another database"},
+		{&postgres.Refused{Reason: "a pooler is in the way", Remedy: "set it to session mode"}, exitFailed, "set it to session mode"},
+		{context.Canceled, exitInterrupted, ""},
+		{errors.New("else"), exitFailed, ""},
+	} {
+		e := known(postgresError("URL", c.err))
+		if e.Code != c.code || !strings.Contains(e.Hint, c.hint) || (c.hint == "") != (e.Hint == "") {
+			t.Errorf("%v: exit code %d, hint %q; want %d, %q", c.err, e.Code, e.Hint, c.code, c.hint)
+		}
+	}
+}
+
+// TestPostgresRefusesConnections: as a user meets it.
+func TestPostgresRefusesConnections(t *testing.T) {
+	t.Parallel()
+	url := pg.Database(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, url  string
+		code       int
+		says, hint string
+	}{
+		{"nobody listens", "postgres://u:geheim@" + nobody + "/d?sslmode=disable", exitFailed, "open postgres://u:***@" + nobody, "is PostgreSQL running there"},
+		{"no such database", strings.Replace(url, "/test_", "/absent_", 1), exitNotFound, "does not exist", "make it with: createdb absent_"},
+		{"no such role", strings.Replace(url, "postgres@", "who:geheim@", 1), exitDenied, `role \"who\" does not exist`, "check user and password"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			store := fileURL(t.TempDir())
+			for _, args := range [][]string{
+				{"serve", "--listen", "127.0.0.1:0"}, {"migrate", "--dry-run"}, {"migrate", "--yes"}, {"backup", "create", "x", "--store", store},
+			} {
+				if args[0] == "backup" {
+					if code, _, stderr := run(t.Context(), "store", "init", store); code != exitOK && !strings.Contains(stderr, "exists") {
+						t.Fatal(stderr)
+					}
+				}
+				code, _, stderr := run(t.Context(), append(args, "--output", "json", "--storage", c.url)...)
+				var told struct{ Message, Hint string }
+				lines := strings.Split(strings.TrimSpace(stderr), "\n")
+				if err := json.Unmarshal([]byte(lines[len(lines)-1]), &told); err != nil {
+					t.Fatalf("%v: %s", err, stderr)
+				}
+				if code != c.code || !strings.Contains(lines[len(lines)-1], c.says) || !strings.Contains(told.Hint, c.hint) || strings.Contains(stderr, "geheim") {
+					t.Errorf("%q: exit code %d\n%s", args, code, stderr)
+				}
+			}
+		})
+	}
+}
+
+// TestConfigShowMasks the password of the database wherever it comes from.
+func TestConfigShowMasks(t *testing.T) {
+	t.Parallel()
+	for _, form := range []string{"text", "json"} {
+		code, stdout, stderr := run(t.Context(), "config", "show", "--output", form, "--storage", "postgres://u:geheim@h/d?sslpassword=geheim")
+		if code != exitOK || strings.Contains(stdout+stderr, "geheim") || !strings.Contains(stdout, "postgres://u:***@h/d?sslpassword=***") {
+			t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+		}
+	}
+}
+
+// TestServeSharesPostgres: two servers have one database open; each takes jobs
+// where it says, and each goes on when the other has stopped.
+func TestServeSharesPostgres(t *testing.T) {
+	t.Parallel()
+	url := pg.Database(t)
+	dir := t.TempDir()
+	one := serve(t, "--storage", url, "--admin-socket", filepath.Join(dir, "one.sock"))
+	two := serve(t, "--storage", url, "--admin-socket", filepath.Join(dir, "two.sock"), "--postgres-pool", "5")
+	for _, r := range []*running{one, two} {
+		if code, _ := get(t, "http://"+r.addr+"/readyz"); code != 200 {
+			t.Errorf("/readyz answers %d", code)
+		}
+		for _, want := range []string{`"msg":"database opened"`, `"engine":"postgres"`, `"msg":"admin socket"`, `"storage":"` + url} {
+			if !strings.Contains(r.logs(), want) {
+				t.Errorf("no %s in\n%s", want, r.logs())
+			}
+		}
+	}
+	if !strings.Contains(two.logs(), `"pool":5`) {
+		t.Errorf("pool in\n%s", two.logs())
+	}
+	code, _, stderr := run(t.Context(), "migrate", "--storage", url, "--dry-run")
+	if code != exitOK {
+		t.Errorf("migrate --dry-run: %d, %s", code, stderr)
+	}
+	if code := one.stop(); code != exitOK {
+		t.Errorf("exit code %d:\n%s", code, one.logs())
+	}
+	if code, _ := get(t, "http://"+two.addr+"/readyz"); code != 200 {
+		t.Errorf("/readyz answers %d", code)
+	}
+}
+
+// TestServeRefusesAnotherVersion of the catalog.
+func TestServeRefusesAnotherVersion(t *testing.T) {
+	t.Parallel()
+	url := pg.Database(t)
+	if code, _, stderr := run(t.Context(), "migrate", "--storage", url, "--yes"); code != exitOK {
+		t.Fatal(stderr)
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err == nil {
+		_, err = conn.Exec(t.Context(), "INSERT INTO extenddb.migrations VALUES (99, 'later', 'x')")
+		err = errors.Join(err, conn.Close(t.Context()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"serve", "--listen", "127.0.0.1:0"}, {"migrate", "--dry-run"}, {"migrate", "--yes"}} {
+		code, _, stderr := run(t.Context(), append(args, "--storage", url)...)
+		if code != exitRefused || !strings.Contains(stderr, "its catalog has version 99, this program knows 1") ||
+			!strings.Contains(stderr, "hint: use the version of extenddb") {
+			t.Errorf("%q: exit code %d, %s", args, code, stderr)
+		}
+	}
+}
