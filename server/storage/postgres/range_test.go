@@ -202,12 +202,12 @@ func planProblem(v variant, plan string) string {
 			return bad
 		}
 	}
-	scan, other := "Index Scan", "Index Scan Backward"
+	scan := "Index Scan"
 	if v.index && v.want == storage.Keys {
-		scan, other = "Index Only Scan", "Index Only Scan Backward"
+		scan = "Index Only Scan"
 	}
 	if v.reverse {
-		scan, other = other, scan
+		scan += " Backward"
 	}
 	relation := "t_"
 	if v.index {
