@@ -66,6 +66,11 @@ func configure(o *Options) (*pgxpool.Config, error) {
 	cfg.PingTimeout = cmp.Or(cfg.PingTimeout, pingTimeout)
 	cfg.MaxConnLifetimeJitter = cmp.Or(cfg.MaxConnLifetimeJitter, lifeJitter)
 	c := cfg.ConnConfig
+	switch c.DefaultQueryExecMode {
+	case pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol: // values come as text then
+		return nil, &Refused{"the connection string asks for default_query_exec_mode " + c.DefaultQueryExecMode.String(),
+			"leave that out, or use cache_statement, cache_describe or describe_exec"}
+	}
 	if o.StatementCache > 0 {
 		c.StatementCacheCapacity = o.StatementCache
 	}

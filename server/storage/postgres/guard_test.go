@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,18 @@ import (
 	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/test/servers"
 )
+
+// TestModes: ways of sending statements whose answers the engine cannot read
+// are refused.
+func TestModes(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"exec", "simple_protocol"} {
+		_, err := Open(t.Context(), Options{URL: "postgres://127.0.0.1:1/none?default_query_exec_mode=" + mode})
+		if refused := new(Refused); !errors.As(err, &refused) || refused.Remedy == "" {
+			t.Errorf("%s: %v, want a refusal", mode, err)
+		}
+	}
+}
 
 // guardCase is one shape of writing statement, made by the engine itself. The
 // row x is there before, the row y is not.
@@ -125,10 +138,10 @@ func (g *guarded) bump() {
 // Modes are how statements may be sent: the engine's own way, and what a
 // connection string can ask for.
 func allModes() []string {
-	return []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"}
+	return []string{"cache_statement", "cache_describe", "describe_exec"}
 }
 
-func someModes() []string { return []string{"cache_statement", "simple_protocol"} }
+func someModes() []string { return []string{"cache_statement", "describe_exec"} }
 
 // guardServers opens an engine per mode, each on a database of its own.
 func guardServers(t *testing.T, modes []string, run func(t *testing.T, db *DB, c, other *pgx.Conn)) {

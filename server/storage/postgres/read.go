@@ -43,6 +43,11 @@ func get(ctx context.Context, c *pgx.Conn, t *storage.Table, k storage.Key) (*st
 	if err != nil {
 		return nil, err
 	}
+	return foundRow(rows, t, k)
+}
+
+// foundRow reads the answer to getRow, or holdRow.
+func foundRow(rows pgx.Rows, t *storage.Table, k storage.Key) (*storage.Row, error) {
 	defer rows.Close()
 	if !rows.Next() {
 		return nil, errors.Join(rows.Err(), noTable(rows.Err()))

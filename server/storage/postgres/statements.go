@@ -4,7 +4,6 @@ package postgres
 
 import (
 	"bytes"
-	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -164,13 +163,13 @@ func entryOps(t *storage.Table, old, fresh []storage.Entry, building func(storag
 			e = entryFill
 		}
 		if e == entryMove || e == entryDrop {
-			args = append(args, was.P, orEmpty(was.S))
+			args = append(args, was.P, notNil(was.S))
 		}
 		switch e {
 		case entryMove, entryAdd, entryFill:
-			args = append(args, is.P, orEmpty(is.S), int32(is.Size))
+			args = append(args, is.P, notNil(is.S), int32(is.Size))
 		case entrySize:
-			args = append(args, int32(is.Size), is.P, orEmpty(is.S))
+			args = append(args, int32(is.Size), is.P, notNil(is.S))
 		}
 		ops[i] = byte(e)
 	}
@@ -202,18 +201,10 @@ func entryIn(entries []storage.Entry, id storage.IndexID) *storage.Entry {
 	return nil
 }
 
-// findRow reads a row with the version of its table's definition; no row when
-// the table is not active.
-func findRow(id storage.TableID) string {
-	return fmt.Sprintf(`SELECT g.version, t.ver, t.size, t.flags, t.item
-FROM extenddb.tables g LEFT JOIN %s t ON t.pk = $1 AND t.sk = $2 WHERE g.id = %d AND g.status = 1`, rowsOf(id), id)
-}
-
-// holdRow is findRow, which locks the row until the transaction ends.
+// holdRow is getRow, which locks the row until the transaction ends.
 func holdRow(id storage.TableID) string {
-	return fmt.Sprintf(`WITH t AS MATERIALIZED (SELECT ver, size, flags, item FROM %s WHERE pk = $1 AND sk = $2 FOR UPDATE)
-SELECT g.version, t.ver, t.size, t.flags, t.item FROM extenddb.tables g LEFT JOIN t ON true WHERE g.id = %d AND g.status = 1`,
-		rowsOf(id), id)
+	return "WITH t AS MATERIALIZED (SELECT ver, size, flags, item FROM " + rowsOf(id) + " WHERE pk = $2 AND sk = $3 FOR UPDATE)\n" +
+		"SELECT g.version, g.status, t.ver, t.size, t.flags, t.item FROM extenddb.tables g LEFT JOIN t ON true WHERE g.id = $1"
 }
 
 // holdPlace puts a row where there is none, so that nobody else does. Its
@@ -237,8 +228,8 @@ const (
 
 // tableTexts are the statements of one version of a table.
 type tableTexts struct {
-	version           int64
-	find, hold, place string
+	version     int64
+	hold, place string
 
 	mu     sync.RWMutex
 	shapes map[shape]string
@@ -252,9 +243,7 @@ func (x *texts) of(t *storage.Table) *tableTexts {
 	if own != nil && own.version == t.Version {
 		return own
 	}
-	fresh := &tableTexts{
-		version: t.Version, find: findRow(t.ID), hold: holdRow(t.ID), place: holdPlace(t.ID), shapes: map[shape]string{},
-	}
+	fresh := &tableTexts{version: t.Version, hold: holdRow(t.ID), place: holdPlace(t.ID), shapes: map[shape]string{}}
 	switch {
 	case own != nil && own.version > t.Version:
 		return fresh // somebody is late

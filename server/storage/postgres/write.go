@@ -24,10 +24,11 @@ import (
 
 // How often writers try.
 const (
-	maxLost     = 2  // races, before the row is locked
-	maxTries    = 64 // statements or transactions of one call
-	maxPause    = 100 * time.Millisecond
-	doubtPauses = 20 // until a database that was lost is asked no more
+	maxLost      = 2  // races, before the row is locked
+	maxStale     = 64 // transactions that met another definition
+	maxConflicts = 12 // transactions that met other writers
+	maxDoubts    = 40 // attempts to ask a database that was lost: some 4 s
+	maxPause     = 100 * time.Millisecond
 )
 
 // writes is what writers share. The zero value is ready.
@@ -61,6 +62,15 @@ type doubt struct{ cause error }
 
 func (d *doubt) Error() string { return d.cause.Error() }
 func (d *doubt) Unwrap() error { return d.cause }
+
+// stale makes the error of a statement that was made for another definition an
+// ErrStale.
+func stale(err error) error {
+	if errors.Is(err, errOutdated) || isStale(err) {
+		return fmt.Errorf("%w: %w", storage.ErrStale, err)
+	}
+	return err
+}
 
 // doubted makes the error of a statement that changes something a *doubt, if
 // it is one. An ERROR of the database undoes the statement; a FATAL one, and
@@ -265,37 +275,14 @@ func (db *DB) attempt(ctx context.Context, conn *pgxpool.Conn, c *change, fresh 
 	if err != nil {
 		return err
 	}
-	row, err := scanRow(conn.QueryRow(ctx, db.writes.texts.of(t).find, c.w.Key.PK, orEmpty(c.w.Key.SK)), t, c.w.Key)
+	row, err := get(ctx, conn.Conn(), t, c.w.Key)
 	if err != nil {
-		return err
+		return stale(err)
 	}
 	if err := c.decide(t, row); err != nil || c.idle() {
 		return err
 	}
 	return db.store(ctx, conn, c)
-}
-
-// scanRow reads what findRow and holdRow return: ErrStale when t is not the
-// definition that holds.
-func scanRow(r pgx.Row, t *storage.Table, k storage.Key) (*storage.Row, error) {
-	var (
-		version    int64
-		ver        *int64
-		size, flag *int32
-		item       []byte
-	)
-	err := r.Scan(&version, &ver, &size, &flag, &item)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows), isStale(err):
-		return nil, fmt.Errorf("%w: %w", storage.ErrStale, err)
-	case err != nil:
-		return nil, err
-	case version != t.Version:
-		return nil, storage.ErrStale
-	case ver == nil, *ver == 0: // nothing, or our own place
-		return nil, nil
-	}
-	return &storage.Row{Key: k, Ver: *ver, Size: int(*size), Flags: uint8(*flag), Item: item}, nil
 }
 
 // store writes what was decided, in one statement of its own.
@@ -315,10 +302,7 @@ func (db *DB) store(ctx context.Context, conn *pgxpool.Conn, c *change) error {
 		return err
 	}
 	var guards, rows int
-	err = conn.QueryRow(ctx, sql, args...).Scan(&guards, &rows)
-	switch {
-	case isStale(err):
-		return fmt.Errorf("%w: %w", storage.ErrStale, err)
+	switch err = stale(conn.QueryRow(ctx, sql, args...).Scan(&guards, &rows)); {
 	case err != nil:
 		return doubted(err)
 	case guards == 0:
@@ -337,7 +321,7 @@ func (db *DB) writing(c *change, held bool) (sql string, args []any, err error) 
 		next = nil // the place that was held is given up
 	}
 	s := shape{op: c.op(next, held && !db.o.hooks.write.open), held: held}
-	args = []any{c.t.Version, c.w.Key.PK, orEmpty(c.w.Key.SK)}
+	args = []any{c.t.Version, c.w.Key.PK, notNil(c.w.Key.SK)}
 	var fresh []storage.Entry
 	if next != nil {
 		args = append(args, c.ver, int32(next.Size), int16(next.Flags), next.Item)

@@ -65,27 +65,37 @@ func (db *DB) WriteAll(ctx context.Context, ws []storage.Write, token *storage.T
 func (db *DB) transact(ctx context.Context, cs []*change, token *storage.Token, d *doubt) error {
 	t := &transaction{db: db, cs: cs, token: token, doubt: d}
 	t.order()
-	for n := range maxTries {
+	for stale, conflicts, doubts := 0, 0, 0; ; {
 		err := db.withConn(ctx, func(conn *pgxpool.Conn) error { return t.run(ctx, conn) })
 		var lost *doubt
+		again := false
 		switch {
 		case errors.As(err, &lost):
-			t.doubt = lost
+			t.doubt, doubts = lost, doubts+1
+			again = doubts < maxDoubts
 		case errors.Is(err, storage.ErrReplayed) && t.doubt != nil:
 			return nil // by this very call
 		case errors.Is(err, storage.ErrStale):
-			t.fresh = true
-			continue
-		case errors.Is(err, errUnheld), errors.Is(err, storage.ErrConflict):
-		case t.doubt != nil && n < doubtPauses && errors.Is(err, storage.ErrUnavailable):
-		default:
+			if stale++; stale < maxStale {
+				t.fresh = true
+				continue
+			}
+			err = fmt.Errorf("%w: %w", storage.ErrConflict, err)
+		case errors.Is(err, storage.ErrConflict), errors.Is(err, errUnheld):
+			conflicts++
+			again = conflicts < maxConflicts
+			err = fmt.Errorf("%w: %w", storage.ErrConflict, err)
+		case t.doubt != nil && errors.Is(err, storage.ErrUnavailable):
+			doubts++
+			again = doubts < maxDoubts
+		}
+		if !again {
 			return t.final(err)
 		}
-		if err := pause(ctx, n); err != nil {
+		if err := pause(ctx, conflicts+doubts); err != nil {
 			return t.final(err)
 		}
 	}
-	return t.final(fmt.Errorf("%w: %d times", storage.ErrConflict, maxTries))
 }
 
 // transaction is one call of transact.
@@ -214,23 +224,21 @@ func (t *transaction) hold(ctx context.Context, conn *pgxpool.Conn, tables map[s
 		batch.Queue(findToken, k.Account, []byte(k.Token), k.Now)
 	}
 	for _, c := range t.sort {
-		x, pk, sk := t.db.writes.texts.of(tables[c.w.Table.ID]), c.w.Key.PK, orEmpty(c.w.Key.SK)
+		id, pk, sk := c.w.Table.ID, c.w.Key.PK, notNil(c.w.Key.SK)
 		if open {
-			batch.Queue(x.find, pk, sk)
+			batch.Queue(getRow(id), int64(id), pk, sk)
 			continue
 		}
+		x := t.db.writes.texts.of(tables[id])
 		batch.Queue(x.place, pk, sk)
-		batch.Queue(x.hold, pk, sk)
+		batch.Queue(x.hold, int64(id), pk, sk)
 	}
 	results := conn.SendBatch(ctx, batch)
 	rows, err := t.held(results, tables, open)
 	if e := results.Close(); err == nil {
 		err = e
 	}
-	if isStale(err) {
-		err = fmt.Errorf("%w: %w", storage.ErrStale, err)
-	}
-	return rows, err
+	return rows, stale(err)
 }
 
 // held reads the answers to hold.
@@ -256,10 +264,17 @@ func (t *transaction) held(results pgx.BatchResults, tables map[storage.TableID]
 				return nil, err
 			}
 		}
-		if rows[i], err = scanRow(results.QueryRow(), tables[c.w.Table.ID], c.w.Key); err != nil {
+		found, err := results.Query()
+		if err != nil {
 			return nil, err
 		}
-		if rows[i] == nil && placed.RowsAffected() == 0 && !open {
+		row, err := foundRow(found, tables[c.w.Table.ID], c.w.Key)
+		switch {
+		case err != nil:
+			return nil, err
+		case row != nil && row.Ver != 0: // 0: our own place
+			rows[i] = row
+		case row == nil && placed.RowsAffected() == 0 && !open:
 			return nil, errUnheld
 		}
 	}
@@ -340,10 +355,10 @@ func (t *transaction) commit(ctx context.Context, conn *pgxpool.Conn) error {
 		err = e
 	}
 	switch {
-	case isStale(err), codeOf(err) == codeDivision:
+	case codeOf(err) == codeDivision:
 		return fmt.Errorf("%w: %w", storage.ErrStale, err)
 	case err != nil:
-		return doubted(err)
+		return doubted(stale(err))
 	case tag.String() != "COMMIT":
 		return fmt.Errorf("%w: answer %q to COMMIT", storage.ErrUnavailable, tag)
 	}
