@@ -29,6 +29,9 @@ func TestKillServer(t *testing.T) {
 	r.finish()
 }
 
+// away is longer than the server waits for a connection to its database.
+const away = 7 * time.Second
+
 // TestCrashDatabase stops PostgreSQL at once under load. The server answers 503
 // meanwhile, and recovers by itself.
 func TestCrashDatabase(t *testing.T) {
@@ -37,13 +40,16 @@ func TestCrashDatabase(t *testing.T) {
 	url := pg.Database(t)
 	r := newRig(t, url, url, 1)
 	r.mayDoubt = true
-	for range crashes {
+	for i := range crashes {
 		r.under(func() {
 			if err := pg.Crash(); err != nil {
 				t.Fatal(err)
 			}
 			r.isReady(http.StatusServiceUnavailable)
 			r.refuses()
+			if i%4 == 3 {
+				rest(away)
+			}
 			if err := pg.Start(); err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
@@ -81,5 +82,29 @@ func TestSlowNetwork(t *testing.T) {
 		rest(long)
 		cure()
 	})
+	r.finish()
+}
+
+// silence is shorter than servers wait for an answer that may still come.
+const silence = 3 * time.Second
+
+// TestSilentNetwork: nothing gets through for a while, and no end of a
+// connection is told.
+func TestSilentNetwork(t *testing.T) {
+	t.Parallel()
+	direct := servers.Database(t)
+	proxy, through := between(t, direct)
+	r := newRig(t, through, direct, 1)
+	r.mayDoubt = true
+	for range cuts {
+		r.under(func() {
+			requests := poison(t, proxy, "timeout", "upstream", `"timeout":0`)
+			answers := poison(t, proxy, "timeout", "downstream", `"timeout":0`)
+			rest(silence)
+			requests() // which ends the connections
+			answers()
+			r.isReady(http.StatusOK)
+		})
+	}
 	r.finish()
 }
