@@ -49,7 +49,8 @@ type Loader interface {
 	// check, like for any other; the load of a table that is dropped ends with
 	// ErrTableNotFound. No work is pending on a table being loaded. A process
 	// that dies leaves it CREATING; opening the engine makes such a table
-	// DELETING, work for the job runner like any drop. *TableExists,
+	// DELETING, work for the job runner like any drop, and so does another
+	// server of the same database when it looks for work. *TableExists,
 	// ErrTooManyTables.
 	Load(ctx context.Context, account string, def ddb.TableDefinition, at time.Time) (Loading, error)
 }

@@ -88,7 +88,7 @@ func (e *Locked) Unwrap() error { return ErrLocked }
 
 // Held is an ErrHeld that names who holds what a step of work needs.
 type Held struct {
-	Holder string // "process 4711 (pg_dump) since 15:04:05"; "" when that is not known
+	Holder string // `process 4711 ("pg_dump") since 2026-03-14T15:04:05Z`; "" when that is not known
 }
 
 func (e *Held) Error() string {

@@ -63,14 +63,13 @@ func (l *loading) index(ctx context.Context, progress func(done, total int64)) (
 }
 
 // addKey builds the index of an index. The database may take as long as it
-// likes.
+// likes: connections have no time limits.
 func (l *loading) addKey(ctx context.Context, c *pgx.Conn, ix *storage.Index) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		if err := l.creating(ctx, tx); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; ALTER TABLE "+entriesOf(ix.ID)+
-			" ADD PRIMARY KEY (p, s, pk, sk); ANALYZE "+entriesOf(ix.ID))
+		_, err := tx.Exec(ctx, "ALTER TABLE "+entriesOf(ix.ID)+" ADD PRIMARY KEY (p, s, pk, sk); ANALYZE "+entriesOf(ix.ID))
 		if err != nil {
 			return gone(err)
 		}

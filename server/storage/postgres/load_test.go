@@ -17,6 +17,7 @@ import (
 
 	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/test/servers"
 )
 
 // TestLoadIsWhole: over many transactions, rows, entries, statistics and
@@ -128,6 +129,30 @@ func TestLoadOfKilledServer(t *testing.T) {
 			must(t, l.Abort())
 			checkOrphans(t, c)
 		})
+	}
+}
+
+// TestLoadAcrossCrashOfDatabase: a database that was down for a moment ends
+// the loads; none of them goes on as if nothing had been.
+func TestLoadAcrossCrashOfDatabase(t *testing.T) {
+	t.Parallel()
+	s := servers.Private(t, "fsync=on")
+	db := mustOpen(t, Options{URL: s.Database(t), AcquireTimeout: 500 * time.Millisecond})
+	l, kept := beginLoad(t, db, "t"), loadedTable(t, db, "kept", 50)
+	must(t, l.Add(t.Context(), jobRows(t, l.table, jobItems(0, 50)...)))
+	must(t, s.Crash())
+	if err := l.Abort(); err == nil {
+		t.Error("aborted in a database that is down")
+	}
+	must(t, s.Start())
+	lost(t, db, l.own)
+	wantIs(t, l.Finish(t.Context(), nil), storage.ErrInvalid)
+	other := mustOpen(t, Options{URL: db.o.URL})
+	complete(t, claimed(t, other, storage.TableDrop, jobNow()), jobNow())
+	c := mustConnect(t, db.o.URL)
+	checkOrphans(t, c)
+	if n := selectInt(t, c, "SELECT count(*) FROM "+rowsOf(kept.ID)); n != 50 {
+		t.Errorf("%d rows of a load that was finished", n)
 	}
 }
 
