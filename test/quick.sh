@@ -1,6 +1,7 @@
 #!/bin/sh
-# The quick tier. Needs Go; with a C compiler it also runs the packages that
-# have concurrency under the race detector. Installs nothing.
+# The quick tier. Needs Go; with PostgreSQL's programs it also tests that engine,
+# with a C compiler also the packages that have concurrency under the race
+# detector. Installs nothing.
 #
 # EXTENDDB_TEST_REQUIRE is a comma list of what must not be skipped ("race",
 # and the names test/need knows); CI sets it.
