@@ -28,7 +28,7 @@ const attempts = 100
 // TestMutants: the suite fails engines that are not sound.
 func TestMutants(t *testing.T) {
 	t.Parallel()
-	for _, x := range slices.Concat(readMutants(), writeMutants(), catalogMutants(), workMutants(), snapshotMutants(), loadingMutants()) {
+	for _, x := range slices.Concat(readMutants(), writeMutants(), catalogMutants(), workMutants(), snapshotMutants(), loadingMutants(), streamMutants(), trimMutants()) {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			i := slices.IndexFunc(checks(), func(c check) bool { return c.name == x.by })
