@@ -109,14 +109,16 @@ func unsecret(err error) error {
 // Read committed is what the guard needs (see the package comment); limits of
 // the role or the database would end snapshots, builds and loads; an
 // acknowledged write is durable.
-var setUp = fmt.Sprintf(`SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off;
+func setUp() string {
+	return fmt.Sprintf(`SET statement_timeout = 0; SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off;
 SET search_path = pg_catalog; SET client_encoding = 'UTF8'; SET jit = off;
 `+planner+`
 SET tcp_keepalives_idle = %d; SET tcp_keepalives_interval = %d; SET tcp_keepalives_count = %d; SET tcp_user_timeout = %d;
 SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN
-  ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout');
+  ('lock_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout');
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off' `,
-	int(probeIdle.Seconds()), int(probeEvery.Seconds()), probeCount, lostAfter.Milliseconds())
+		int(probeIdle.Seconds()), int(probeEvery.Seconds()), probeCount, lostAfter.Milliseconds())
+}
 
 // proveSetUp is a query of its own: a transaction keeps the level that it began
 // with, and the statements of one simple query are one.
@@ -129,7 +131,7 @@ func prepareConn(ctx context.Context, c *pgx.Conn) error {
 	if n, err := strconv.Atoi(leadingDigits(version)); err == nil && n < oldest {
 		return &Refused{"the database server is PostgreSQL " + version, fmt.Sprintf("version %d or newer is needed", oldest)}
 	}
-	if _, err := c.PgConn().Exec(ctx, setUp).ReadAll(); err != nil {
+	if _, err := c.PgConn().Exec(ctx, setUp()).ReadAll(); err != nil {
 		return fmt.Errorf("set up the connection: %w", err)
 	}
 	got, err := simpleRow(ctx, c, proveSetUp, 4)

@@ -104,7 +104,7 @@ func (s *session) run(ctx context.Context, c *pgx.Conn) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.db.o.Log.Warn("database connection that owns and listens was lost", "error", err)
+		s.db.o.Log.Warn("database connection that owns and listens was lost", "err", err)
 		if c = s.reconnect(ctx); c == nil {
 			return
 		}
@@ -180,7 +180,7 @@ func (s *session) tick(ctx context.Context, c *pgx.Conn) error {
 		err = s.db.stats.flushTo(ctx, c)
 	}
 	if err != nil {
-		s.db.o.Log.Warn("heartbeat was not written", "error", err)
+		s.db.o.Log.Warn("heartbeat was not written", "err", err)
 	}
 	s.beaten = s.db.o.Clock.Now()
 	return err
@@ -244,13 +244,13 @@ func (s *session) reconnect(ctx context.Context) *pgx.Conn {
 	for pause := reconnectMin; ; pause = min(2*pause, reconnectMax) {
 		c, err := s.connect(ctx)
 		if err == nil {
-			if err = s.db.beat(ctx, c); err == nil {
+			if err = s.db.enter(ctx, c); err == nil {
 				return c
 			}
 			s.fail(c)
 		}
 		s.db.pool.Reset() // its connections are most likely lost too
-		s.db.o.Log.Debug("database does not take a connection", "error", err)
+		s.db.o.Log.Debug("database does not take a connection", "err", err)
 		tick, stop := s.db.o.Clock.After(pause/2 + rand.N(pause/2))
 		select {
 		case <-tick:
