@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -82,6 +83,7 @@ type DB struct {
 	id      uuid.UUID // of this process in the table of servers
 	pool    *pgxpool.Pool
 	session *session
+	barred  atomic.Pointer[error] // why this process may not use the catalog any more
 	clock   dbClock
 	info    Info
 	lz4     bool
@@ -132,7 +134,7 @@ func (db *DB) open(ctx context.Context) error {
 		if db.info, err = db.inspect(ctx, c); err != nil {
 			return err
 		}
-		if err := initialise(ctx, pooled.Conn(), &db.o, func() error { return db.beat(ctx, c) }); err != nil {
+		if err := initialise(ctx, pooled.Conn(), &db.o, func() error { return db.enter(ctx, c) }); err != nil {
 			return err
 		}
 		return db.endLoads(ctx, pooled.Conn())
@@ -216,6 +218,9 @@ func (db *DB) withConn(ctx context.Context, f func(c *pgxpool.Conn) error) error
 }
 
 func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	if barred := db.barred.Load(); barred != nil {
+		return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, *barred)
+	}
 	wait, cancel := context.WithTimeout(ctx, db.o.AcquireTimeout)
 	defer cancel()
 	c, err := db.pool.Acquire(wait)

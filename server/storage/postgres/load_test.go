@@ -98,7 +98,7 @@ func TestLoadOfKilledServer(t *testing.T) {
 			if !exists {
 				wantIs(t, err, killed)
 				checkOrphans(t, c)
-				if n := selectInt(t, c, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND "+here); n != 0 {
+				if n := selectInt(t, c, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND "+here); n != 0 {
 					t.Errorf("%d locks are left", n)
 				}
 				return

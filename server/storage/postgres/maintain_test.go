@@ -245,7 +245,7 @@ func TestRunnersOfTwoServers(t *testing.T) {
 		})
 	}
 	for range 5 {
-		mustExec(t, c, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted AND "+here)
+		mustExec(t, c, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock' AND granted AND "+here)
 		mustExec(t, c, "SELECT pg_sleep(0.02)")
 	}
 	wg.Wait()

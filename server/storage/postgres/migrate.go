@@ -225,21 +225,20 @@ func lockTimeout(wait time.Duration) string {
 // serversPoll is how often it is looked whether servers have gone.
 const serversPoll = time.Second
 
-// awaitServers waits until no server has the database open: they would go on
-// with the old catalog. One that died is taken for gone when it has missed three
-// heartbeats.
+// awaitServers waits until no server has the database open, and keeps others from
+// it: they would go on with the old catalog.
 func awaitServers(ctx context.Context, c *pgx.Conn, o Options, m migrate.Options, until time.Time) error {
 	told := ""
 	for {
-		list, err := liveServers(ctx, c)
-		if err != nil || len(list) == 0 {
+		var alone bool
+		err := c.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", int64(presenceLock)).Scan(&alone)
+		if err != nil || alone {
 			return err
 		}
-		names := make([]string, len(list))
-		for i, s := range list {
-			names[i] = fmt.Sprintf("process %d on %s (extenddb %s) since %s", s.PID, s.Host, s.Program, s.Started.UTC().Format(time.RFC3339))
+		holder, err := nameServers(ctx, c)
+		if err != nil {
+			return err
 		}
-		holder := strings.Join(names, ", ")
 		if !o.Clock.Now().Before(until) {
 			return &storage.Locked{Holder: holder}
 		}
@@ -255,6 +254,23 @@ func awaitServers(ctx context.Context, c *pgx.Conn, o Options, m migrate.Options
 			return ctx.Err()
 		}
 	}
+}
+
+// nameServers names who has the database open: as they registered, or, should
+// their heartbeats be missing, as the database knows them.
+func nameServers(ctx context.Context, c *pgx.Conn) (string, error) {
+	list, err := liveServers(ctx, c)
+	if err != nil || len(list) == 0 {
+		if err == nil {
+			return lockHolder(ctx, c, presenceObject)
+		}
+		return "", err
+	}
+	names := make([]string, len(list))
+	for i, s := range list {
+		names[i] = fmt.Sprintf("process %d on %s (extenddb %s) since %s", s.PID, s.Host, s.Program, s.Started.UTC().Format(time.RFC3339))
+	}
+	return strings.Join(names, ", "), nil
 }
 
 // underLock runs f while this connection holds the lock of migrations; a
@@ -279,7 +295,7 @@ func takeLock(ctx context.Context, c *pgx.Conn, m migrate.Options) error {
 	if err := c.QueryRow(ctx, "SELECT pg_try_advisory_lock($1)", int64(migrationLock)).Scan(&got); err != nil || got {
 		return err
 	}
-	holder, err := lockHolder(ctx, c)
+	holder, err := lockHolder(ctx, c, lockObject)
 	if err != nil {
 		return err
 	}
@@ -292,7 +308,7 @@ func takeLock(ctx context.Context, c *pgx.Conn, m migrate.Options) error {
 	}
 	_, err = c.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(migrationLock))
 	if codeOf(err) == codeLockTimeout {
-		if holder, err = lockHolder(ctx, c); err == nil {
+		if holder, err = lockHolder(ctx, c, lockObject); err == nil {
 			err = &storage.Locked{Holder: holder}
 		}
 	}
@@ -302,16 +318,20 @@ func takeLock(ctx context.Context, c *pgx.Conn, m migrate.Options) error {
 	return err
 }
 
-// lockHolder names who holds the lock of migrations.
-func lockHolder(ctx context.Context, c *pgx.Conn) (string, error) {
-	var holder string
-	err := c.QueryRow(ctx, `SELECT format('database process %s (%s) of %s since %s', a.pid, coalesce(nullif(a.application_name, ''), 'no name'),
+// lockHolder names who holds one of our advisory locks.
+func lockHolder(ctx context.Context, c *pgx.Conn, object int64) (string, error) {
+	rows, err := c.Query(ctx, `SELECT format('database process %s (%s) of %s since %s', a.pid, coalesce(nullif(a.application_name, ''), 'no name'),
 			coalesce(host(a.client_addr), 'that machine'), coalesce(to_char(a.backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'some time'))
 		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 		WHERE l.locktype = 'advisory' AND l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-			AND l.classid::bigint = $1 AND l.objid::bigint = $2 AND l.objsubid = 1`, int64(lockClass), int64(lockObject)).Scan(&holder)
-	if errors.Is(err, pgx.ErrNoRows) { // it has just gone
-		return "another process", nil
+			AND l.classid::bigint = $1 AND l.objid::bigint = $2 AND l.objsubid = 1
+		ORDER BY a.backend_start, a.pid`, int64(lockClass), object)
+	if err != nil {
+		return "", err
 	}
-	return holder, err
+	holders, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if len(holders) == 0 { // it has just gone
+		return "another process", err
+	}
+	return strings.Join(holders, ", "), err
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"log/slog"
 	"os"
 	"os/exec"
 	"slices"
@@ -328,12 +329,65 @@ func TestServersAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantVersion(t, o.URL, newest(t)+1)
-	// One that died long ago is none.
-	mustExec(t, mustConnect(t, o.URL), `INSERT INTO extenddb.servers
-		VALUES (gen_random_uuid(), 'h', 1, 'p', now() - interval '1 day', now() - interval '31 seconds')`)
+	// One that died is none, although its heartbeat is still fresh.
+	mustExec(t, mustConnect(t, o.URL), "INSERT INTO extenddb.servers VALUES (gen_random_uuid(), 'h', 1, 'p', now(), now())")
 	o.hooks.steps = further(addColumn, addTable)
 	if _, err := Migrate(t.Context(), o, migrate.Options{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestServerThatStandsStill has the database, although its heartbeats are
+// missing.
+func TestServerThatStandsStill(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, Options{})
+	mustExec(t, mustConnect(t, db.o.URL), "UPDATE extenddb.servers SET heartbeat = now() - interval '1 day'")
+	_, err := Migrate(t.Context(), Options{URL: db.o.URL, hooks: hooks{steps: further(addColumn)}}, migrate.Options{})
+	var locked *storage.Locked
+	if !errors.As(err, &locked) || !strings.Contains(locked.Holder, "database process ") || !strings.Contains(locked.Holder, " (extenddb) of 127.0.0.1 since 2") {
+		t.Errorf("error %v", err)
+	}
+	wantVersion(t, db.o.URL, newest(t))
+}
+
+// TestServerThatComesBack to a database that was migrated while it was cut off
+// does not use it any more.
+func TestServerThatComesBack(t *testing.T) {
+	t.Parallel()
+	log := make(logLines, 100)
+	db := mustOpen(t, Options{Log: slog.New(slog.NewTextHandler(log, nil))})
+	var pid int64
+	must(t, db.session.do(t.Context(), func(_ context.Context, c *pgx.Conn) error { pid = int64(c.PgConn().PID()); return nil }, nil))
+	c := mustConnect(t, db.o.URL)
+	mustExec(t, c, "INSERT INTO extenddb.migrations VALUES ($1, 'further', 'x')", newest(t)+1)
+	mustExec(t, c, "SELECT pg_terminate_backend($1::int)", pid)
+	log.await("database was changed by another version")
+	for range 2 {
+		if err := db.Ping(t.Context()); !errors.Is(err, storage.ErrUnavailable) || !errors.Is(err, migrate.ErrNewer) {
+			t.Errorf("error %v", err)
+		}
+	}
+	mustExec(t, c, "DELETE FROM extenddb.migrations WHERE name = 'further'")
+	log.await("database connection that owns and listens is back")
+	if err := db.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// logLines is a log that can be waited for.
+type logLines chan string
+
+func (l logLines) Write(p []byte) (int, error) {
+	select {
+	case l <- string(p):
+	default: // nobody waits
+	}
+	return len(p), nil
+}
+
+func (l logLines) await(text string) {
+	for !strings.Contains(<-l, text) {
 	}
 }
 

@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -14,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/extenddb/extenddb/server/clock"
+	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/migrate"
 )
 
 // Times of the table of servers.
@@ -87,6 +90,50 @@ func liveServers(ctx context.Context, q querier) ([]Server, error) {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[Server])
+}
+
+// presence is the advisory lock that each server shares on its session: a
+// migration wants it alone. A server that stands still holds it, one that died
+// does not.
+const (
+	presenceObject = 2
+	presenceLock   = lockClass<<32 | presenceObject
+)
+
+// enter makes this process one of the servers, on a new session: it shares the
+// lock, shows that the catalog is of its version, and beats. A server that comes
+// back to a database that was migrated meanwhile is barred from it.
+func (db *DB) enter(ctx context.Context, c *pgx.Conn) error {
+	err := db.share(ctx, c)
+	switch {
+	case err == nil:
+		db.barred.Store(nil)
+		return db.beat(ctx, c)
+	case errors.Is(err, storage.ErrLocked), errors.Is(err, migrate.ErrNewer), errors.Is(err, migrate.ErrEdited), errors.Is(err, ErrForeign):
+		if db.barred.Swap(&err) == nil {
+			db.o.Log.ErrorContext(ctx, "database was changed by another version and is not used any more", "err", err)
+		}
+	}
+	return err
+}
+
+func (db *DB) share(ctx context.Context, c *pgx.Conn) error {
+	var got bool
+	if err := c.QueryRow(ctx, "SELECT pg_try_advisory_lock_shared($1)", int64(presenceLock)).Scan(&got); err != nil {
+		return err
+	}
+	if !got {
+		holder, err := lockHolder(ctx, c, presenceObject)
+		if err != nil {
+			return err
+		}
+		return &storage.Locked{Holder: holder}
+	}
+	p, err := planned(ctx, c, &db.o)
+	if err == nil && len(p.Steps) > 0 {
+		err = &migrate.Pending{Plan: p}
+	}
+	return err
 }
 
 // beat writes this server's row, prunes those of servers that died long ago,
