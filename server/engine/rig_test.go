@@ -16,8 +16,10 @@ import (
 	"github.com/extenddb/extenddb/server/auth"
 	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/postgres"
 	"github.com/extenddb/extenddb/server/storage/sqlite"
 	"github.com/extenddb/extenddb/server/storage/storagetest"
+	"github.com/extenddb/extenddb/test/servers"
 )
 
 // rig is an Engine on a database of its own.
@@ -78,8 +80,18 @@ func testStores() map[string]func(t *testing.T) storage.Engine {
 			}
 			return db
 		},
+		"postgres": func(t *testing.T) storage.Engine {
+			t.Helper()
+			db, err := postgres.Open(t.Context(), postgres.Options{URL: servers.Database(t), MaxConns: 6, MaxTables: 100})
+			if err != nil {
+				t.Fatalf("open: %v", err)
+			}
+			return db
+		},
 	}
 }
+
+func TestMain(m *testing.M) { servers.Main(m) }
 
 // table returns a table's current definition.
 func (r *rig) table(name string) *storage.Table {
