@@ -64,6 +64,8 @@ func Fault(err error) *api.Error {
 		return known
 	case errors.Is(err, storage.ErrTableNotFound):
 		return api.ResourceNotFound("Requested resource not found")
+	case errors.Is(err, storage.ErrInDoubt): // whatever else it is: the others say that nothing was done
+		return api.Internal(err)
 	case errors.Is(err, storage.ErrConflict):
 		return api.Conflict(err)
 	case errors.Is(err, storage.ErrUnavailable):

@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/extenddb/extenddb/format"
+	"github.com/extenddb/extenddb/test/proc"
 )
 
 const (
@@ -83,7 +84,7 @@ func (m *machine) defused(t *testing.T, code int, idle int64, text string, args 
 
 // TestBombs: what expands to 10 GiB is refused, in little memory and time.
 func TestBombs(t *testing.T) {
-	m, ref, db := target(t, 10)
+	m, ref, db := target(t, proc.SQLite(), 10)
 	idle := int64(0)
 	for _, args := range [][]string{m.restore(m.path("idle.db"), ref.ID, restored), {"backup", "verify", ref.ID, "--store", m.url()}} {
 		_, used := m.measured(t, args...)

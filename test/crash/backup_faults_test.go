@@ -64,7 +64,7 @@ func says(t *testing.T, c *child, texts ...string) {
 // TestBackupFullStore: the store's disk is full.
 func TestBackupFullStore(t *testing.T) {
 	need.Root(t)
-	m, db := source(t, killItems)
+	m, db := source(t, proc.SQLite(), killItems)
 	disk := m.path("disk")
 	grow := small(t, disk, 2)
 	m.store = filepath.Join(disk, "store")
@@ -97,7 +97,7 @@ func TestBackupFullStore(t *testing.T) {
 // TestRestoreFullDatabase: the database's disk is full.
 func TestRestoreFullDatabase(t *testing.T) {
 	need.Root(t)
-	m, ref, base := target(t, restoreItems)
+	m, ref, base := target(t, proc.SQLite(), restoreItems)
 	disk := m.path("disk")
 	grow := small(t, disk, 12)
 	db := filepath.Join(disk, "data.db")
@@ -186,7 +186,7 @@ func (m *machine) handOver(t *testing.T) {
 // TestStoreDenied: files and directories of the store that may not be read or
 // written.
 func TestStoreDenied(t *testing.T) {
-	m, ref, base := target(t, 5000)
+	m, ref, base := target(t, proc.SQLite(), 5000)
 	m.handOver(t)
 	before := tree(t, m.store)
 	for name, mode := range map[string]fs.FileMode{
@@ -237,7 +237,7 @@ func TestStoreDenied(t *testing.T) {
 
 // TestStoreRemoved takes the store away in the middle of the work.
 func TestStoreRemoved(t *testing.T) {
-	m, db := source(t, killItems)
+	m, db := source(t, proc.SQLite(), killItems)
 	for _, through := range []string{"the command", "a server"} {
 		var srv *proc.Server
 		if through == "a server" {
@@ -295,7 +295,7 @@ const busyItems = 80_000
 // TestTableDeletedDuringBackup: the backup has the table as it was, the table
 // goes, and another of its name is another.
 func TestTableDeletedDuringBackup(t *testing.T) {
-	m, db := source(t, busyItems)
+	m, db := source(t, proc.SQLite(), busyItems)
 	srv := proc.Start(t, m.bin, db)
 	client := srv.Client()
 	c := m.start(t, under, m.backup(db)...)
@@ -350,7 +350,7 @@ func TestTableDeletedDuringBackup(t *testing.T) {
 // TestTableAlteredDuringBackup: the backup has definition and items of its
 // instant.
 func TestTableAlteredDuringBackup(t *testing.T) {
-	m, db := source(t, busyItems)
+	m, db := source(t, proc.SQLite(), busyItems)
 	srv := proc.Start(t, m.bin, db)
 	client := srv.Client()
 	c := m.start(t, under, m.backup(db)...)

@@ -261,7 +261,7 @@ func (m *machine) copyStore(t *testing.T) *machine {
 }
 
 func TestHostileStores(t *testing.T) {
-	original, ref, base := target(t, hostileItems)
+	original, ref, base := target(t, proc.SQLite(), hostileItems)
 	served := original.path("served.db")
 	copyFile(t, base, served)
 	srv := proc.Start(t, original.bin, served)

@@ -19,10 +19,10 @@ const killItems = 25_000
 
 // source makes a machine whose database holds the synthetic table, restored
 // from a backup that is then deleted.
-func source(t *testing.T, items int) (m *machine, db string) {
+func source(t *testing.T, e proc.Engine, items int) (m *machine, db string) {
 	t.Helper()
 	m = newMachine(t)
-	db = m.path("data.db")
+	db = m.database(t, e, "data.db")
 	ref := m.synthetic(t, items, 1<<20)
 	m.ok(t, m.restore(db, ref.ID, table)...)
 	m.ok(t, "backup", "delete", ref.ID, "--yes", "--store", m.url())
@@ -45,7 +45,7 @@ func onlyOne(t *testing.T, c *child) backup.Summary {
 // can be told and swept, and the next backup is made.
 func (m *machine) recovered(t *testing.T, r *reader, db string, items int) (temps int) {
 	t.Helper()
-	checkFile(t, db)
+	check(t, storageURL(db))
 	_, unfinished := m.sound(t, r, items)
 	told := decode[struct {
 		Unfinished []string `json:"unfinished"`
@@ -68,8 +68,10 @@ func (m *machine) recovered(t *testing.T, r *reader, db string, items int) (temp
 	return len(left)
 }
 
-func TestKillBackup(t *testing.T) {
-	m, db := source(t, killItems)
+func TestKillBackup(t *testing.T) { eachEngine(t, killBackup) }
+
+func killBackup(t *testing.T, e proc.Engine) {
+	m, db := source(t, e, killItems)
 	r := newReader(t)
 	whole := m.ok(t, m.backup(db)...).took
 	complete, temps := 0, 0
@@ -86,7 +88,7 @@ func TestKillBackup(t *testing.T) {
 }
 
 func TestKillServerDuringBackup(t *testing.T) {
-	m, db := source(t, killItems)
+	m, db := source(t, proc.SQLite(), killItems)
 	r := newReader(t)
 	srv := proc.Start(t, m.bin, db, "--store", m.url())
 	whole := m.ok(t, m.backup(db)...).took
@@ -110,7 +112,7 @@ func TestKillServerDuringBackup(t *testing.T) {
 
 // TestKillClientOfBackup: the job ends with its client, and cleans up.
 func TestKillClientOfBackup(t *testing.T) {
-	m, db := source(t, killItems)
+	m, db := source(t, proc.SQLite(), killItems)
 	r := newReader(t)
 	srv := proc.Start(t, m.bin, db, "--store", m.url())
 	whole := m.ok(t, m.backup(db)...).took
@@ -136,7 +138,7 @@ func TestKillClientOfBackup(t *testing.T) {
 	if err := srv.Stop(); err != nil {
 		t.Errorf("%v\n%s", err, srv.Logs())
 	}
-	checkFile(t, db)
+	check(t, storageURL(db))
 	t.Logf("6 clients killed within %v, %d after they had completed", whole, complete)
 }
 
@@ -154,8 +156,10 @@ func interrupted(t *testing.T, c *child, at time.Time) (done bool) {
 	return code == 0
 }
 
-func TestInterruptBackup(t *testing.T) {
-	m, db := source(t, killItems)
+func TestInterruptBackup(t *testing.T) { eachEngine(t, interruptBackup) }
+
+func interruptBackup(t *testing.T, e proc.Engine) {
+	m, db := source(t, e, killItems)
 	r := newReader(t)
 	for _, through := range []string{"the command", "a server"} {
 		var srv *proc.Server
@@ -186,7 +190,7 @@ func TestInterruptBackup(t *testing.T) {
 				t.Errorf("%v\n%s", err, srv.Logs())
 			}
 		}
-		checkFile(t, db)
+		check(t, storageURL(db))
 		t.Logf("8 interrupts of %s within %v, %d after it had completed", through, whole, complete)
 	}
 }
@@ -194,7 +198,7 @@ func TestInterruptBackup(t *testing.T) {
 // TestSecondInterrupt: a command that waits for a server that hangs is ended
 // by the second signal.
 func TestSecondInterrupt(t *testing.T) {
-	m, db := source(t, killItems)
+	m, db := source(t, proc.SQLite(), killItems)
 	srv := proc.Start(t, m.bin, db)
 	c := m.start(t, begun, m.backup(db)...)
 	<-c.seen
@@ -212,5 +216,5 @@ func TestSecondInterrupt(t *testing.T) {
 		t.Errorf("after %d signals: %v", signals, c)
 	}
 	srv.Kill()
-	checkFile(t, db)
+	check(t, storageURL(db))
 }

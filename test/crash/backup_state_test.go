@@ -24,9 +24,9 @@ import (
 	"github.com/extenddb/extenddb/format"
 	"github.com/extenddb/extenddb/server/auth"
 	"github.com/extenddb/extenddb/server/backup"
-	"github.com/extenddb/extenddb/server/clock"
-	"github.com/extenddb/extenddb/server/storage/sqlite"
+	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/test/need"
+	"github.com/extenddb/extenddb/test/stored"
 )
 
 // reader is the independent reader of backups; known are those it has read. It
@@ -183,19 +183,15 @@ func settled(t *testing.T, db *dynamodb.Client, name string, dead bool) (there b
 	return there
 }
 
-// tablesOf lists the tables in a database file nobody holds, whatever their
-// status.
-func tablesOf(t *testing.T, file string) []string {
+// tablesOf lists the tables in a database nobody serves, whatever their status.
+func tablesOf(t *testing.T, database string) (names []string) {
 	t.Helper()
-	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: file, Clock: clock.Real{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	names, _, err := db.Tables(t.Context(), auth.DefaultAccount, "", 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stored.With(t, storageURL(database), func(db storage.Engine) {
+		var err error
+		if names, _, err = db.Tables(t.Context(), auth.DefaultAccount, "", 1000); err != nil {
+			t.Fatal(err)
+		}
+	})
 	return names
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/progress"
 	"github.com/extenddb/extenddb/test/proc"
+	"github.com/extenddb/extenddb/test/servers"
 )
 
 // machine is a directory with the program, a store and databases.
@@ -58,12 +59,40 @@ func (m *machine) path(name string) string { return filepath.Join(m.dir, name) }
 
 // backup is a command line that backs the table up.
 func (m *machine) backup(db string) []string {
-	return []string{"backup", "create", table, "--store", m.url(), "--storage", "sqlite:" + db, "--output", "json"}
+	return []string{"backup", "create", table, "--store", m.url(), "--storage", storageURL(db), "--output", "json"}
 }
 
 // restore is a command line that restores a backup.
 func (m *machine) restore(db, backup, as string) []string {
-	return []string{"restore", backup, "--as", as, "--store", m.url(), "--storage", "sqlite:" + db, "--output", "json"}
+	return []string{"restore", backup, "--as", as, "--store", m.url(), "--storage", storageURL(db), "--output", "json"}
+}
+
+// database is a new one: a file of the machine, or the URL of one elsewhere.
+func (m *machine) database(t *testing.T, e proc.Engine, name string) string {
+	t.Helper()
+	if e.Name == "sqlite" {
+		return m.path(name)
+	}
+	return e.Database(t)
+}
+
+// copied returns a database with what is in another, which nobody uses.
+func (m *machine) copied(t *testing.T, db, name string) string {
+	t.Helper()
+	if !isFile(db) {
+		return servers.Copy(t, db)
+	}
+	copyFile(t, db, m.path(name))
+	return m.path(name)
+}
+
+func isFile(db string) bool { return !strings.Contains(db, "://") }
+
+func storageURL(db string) string {
+	if isFile(db) {
+		return "sqlite:" + db
+	}
+	return db
 }
 
 // child is a command under way.

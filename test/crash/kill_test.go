@@ -170,8 +170,15 @@ func items(t *testing.T, db *dynamodb.Client, index string) map[int]map[string]i
 
 func TestKill(t *testing.T) {
 	bin := proc.Binary(t, t.TempDir())
+	eachEngine(t, func(t *testing.T, e proc.Engine) { testKill(t, bin, e.Database(t)) })
+}
+
+// eachEngine runs a test on one engine after the other: they take the machine
+// for themselves.
+func eachEngine(t *testing.T, f func(t *testing.T, e proc.Engine)) {
+	t.Helper()
 	for _, e := range []proc.Engine{proc.SQLite(), proc.Postgres()} {
-		t.Run(e.Name, func(t *testing.T) { testKill(t, bin, e.Database(t)) })
+		t.Run(e.Name, func(t *testing.T) { f(t, e) })
 	}
 }
 
@@ -195,7 +202,7 @@ func testKill(t *testing.T, bin, database string) {
 		running.Wait()
 		writes += c.writes.Load()
 
-		checkStored(t, database)
+		check(t, database)
 		srv = proc.Start(t, bin, database)
 		db = srv.Client()
 		base := items(t, db, "")
@@ -217,11 +224,11 @@ func testKill(t *testing.T, bin, database string) {
 	t.Logf("%d kills, %d acknowledged writes, none missing", kills, writes)
 }
 
-// checkFile opens a file after a crash and lets the engine compare it with
-// itself: integrity check, entries against rows.
-func checkFile(t *testing.T, file string) { t.Helper(); checkStored(t, "sqlite:"+file) }
-
-func checkStored(t *testing.T, database string) {
+// check opens a database after a crash and compares entries with rows, and a
+// file with itself.
+func check(t *testing.T, database string) {
 	t.Helper()
 	stored.With(t, database, func(db storage.Engine) { stored.Check(t, db) })
 }
+
+func checkFile(t *testing.T, file string) { t.Helper(); check(t, "sqlite:"+file) }

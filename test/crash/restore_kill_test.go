@@ -24,10 +24,10 @@ const (
 
 // target makes a machine with a backup of the synthetic table and a database
 // that holds another table.
-func target(t *testing.T, items int) (m *machine, ref format.Ref, base string) {
+func target(t *testing.T, e proc.Engine, items int) (m *machine, ref format.Ref, base string) {
 	t.Helper()
 	m = newMachine(t)
-	base = m.path("base.db")
+	base = m.database(t, e, "base.db")
 	small := m.synthetic(t, bystander, 1<<20)
 	m.ok(t, m.restore(base, small.ID, table)...)
 	m.ok(t, "backup", "delete", small.ID, "--yes", "--store", m.url())
@@ -37,8 +37,7 @@ func target(t *testing.T, items int) (m *machine, ref format.Ref, base string) {
 // wholeRestore is how long a complete restore takes.
 func (m *machine) wholeRestore(t *testing.T, ref format.Ref, base string) time.Duration {
 	t.Helper()
-	db := m.path("whole.db")
-	copyFile(t, base, db)
+	db := m.copied(t, base, "whole.db")
 	return m.ok(t, m.restore(db, ref.ID, restored)...).took
 }
 
@@ -48,13 +47,13 @@ func (m *machine) stands(t *testing.T, db string, ref format.Ref, items int) (co
 	t.Helper()
 	srv := proc.Start(t, m.bin, db)
 	client := srv.Client()
-	complete = settled(t, client, restored, true)
+	complete = settled(t, client, restored, isFile(db)) // elsewhere others see its end a moment later
 	m.again(t, client, db, ref, items, complete)
 	if err := srv.Stop(); err != nil {
 		t.Fatalf("%v\n%s", err, srv.Logs())
 	}
 	noLoads(t, db)
-	checkFile(t, db)
+	check(t, storageURL(db))
 	return complete
 }
 
@@ -70,13 +69,14 @@ func (m *machine) again(t *testing.T, client *dynamodb.Client, db string, ref fo
 	sameTable(t, client, table, bystander)
 }
 
-func TestKillRestore(t *testing.T) {
-	m, ref, base := target(t, restoreItems)
+func TestKillRestore(t *testing.T) { eachEngine(t, killRestore) }
+
+func killRestore(t *testing.T, e proc.Engine) {
+	m, ref, base := target(t, e, restoreItems)
 	whole := m.wholeRestore(t, ref, base)
 	complete := 0
 	for round := range kills / 2 {
-		db := m.path("killed.db")
-		copyFile(t, base, db)
+		db := m.copied(t, base, "killed.db")
 		c := m.start(t, nil, m.restore(db, ref.ID, restored)...)
 		sometime(whole)
 		c.signal(t, syscall.SIGKILL)
@@ -104,12 +104,11 @@ func TestKillRestore(t *testing.T) {
 }
 
 func TestKillServerDuringRestore(t *testing.T) {
-	m, ref, base := target(t, restoreItems)
+	m, ref, base := target(t, proc.SQLite(), restoreItems)
 	whole := m.wholeRestore(t, ref, base)
 	complete := 0
 	for range kills / 2 {
-		db := m.path("killed.db")
-		copyFile(t, base, db)
+		db := m.copied(t, base, "killed.db")
 		srv := proc.Start(t, m.bin, db)
 		c := m.start(t, nil, m.restore(db, ref.ID, restored)...)
 		sometime(whole)
@@ -131,12 +130,11 @@ func TestKillServerDuringRestore(t *testing.T) {
 
 // TestKillClientOfRestore: the job ends with its client, and no table is left.
 func TestKillClientOfRestore(t *testing.T) {
-	m, ref, base := target(t, restoreItems)
+	m, ref, base := target(t, proc.SQLite(), restoreItems)
 	whole := m.wholeRestore(t, ref, base)
 	complete := 0
 	for range 6 {
-		db := m.path("killed.db")
-		copyFile(t, base, db)
+		db := m.copied(t, base, "killed.db")
 		srv := proc.Start(t, m.bin, db)
 		client := srv.Client()
 		c := m.start(t, nil, m.restore(db, ref.ID, restored)...)
@@ -164,18 +162,19 @@ func TestKillClientOfRestore(t *testing.T) {
 			t.Errorf("%v\n%s", err, srv.Logs())
 		}
 		noLoads(t, db)
-		checkFile(t, db)
+		check(t, storageURL(db))
 	}
 	t.Logf("6 clients killed within %v, %d after they had completed", whole, complete)
 }
 
-func TestInterruptRestore(t *testing.T) {
-	m, ref, base := target(t, restoreItems)
+func TestInterruptRestore(t *testing.T) { eachEngine(t, interruptRestore) }
+
+func interruptRestore(t *testing.T, e proc.Engine) {
+	m, ref, base := target(t, e, restoreItems)
 	whole := m.wholeRestore(t, ref, base)
 	complete := 0
 	for range 8 {
-		db := m.path("stopped.db")
-		copyFile(t, base, db)
+		db := m.copied(t, base, "stopped.db")
 		c := m.start(t, begun, m.restore(db, ref.ID, restored)...)
 		<-c.seen
 		sometime(whole)
@@ -197,10 +196,9 @@ func TestInterruptRestore(t *testing.T) {
 }
 
 func TestInterruptRestoreThroughServer(t *testing.T) {
-	m, ref, base := target(t, restoreItems)
+	m, ref, base := target(t, proc.SQLite(), restoreItems)
 	whole := m.wholeRestore(t, ref, base)
-	db := m.path("served.db")
-	copyFile(t, base, db)
+	db := m.copied(t, base, "served.db")
 	srv := proc.Start(t, m.bin, db)
 	client := srv.Client()
 	complete := 0
@@ -225,6 +223,6 @@ func TestInterruptRestoreThroughServer(t *testing.T) {
 	if err := srv.Stop(); err != nil {
 		t.Errorf("%v\n%s", err, srv.Logs())
 	}
-	checkFile(t, db)
+	check(t, storageURL(db))
 	t.Logf("8 interrupts within %v, %d after it had completed", whole, complete)
 }

@@ -200,6 +200,8 @@ def names(root):
     found = set()
     for directory, _, files in os.walk(root):
         for f in files:
+            if f.startswith(".put-") and f.endswith(".tmp"):
+                continue  # of a writer that died: part of no backup
             found.add(os.path.relpath(os.path.join(directory, f), root).replace(os.sep, "/"))
     return found
 

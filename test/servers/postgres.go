@@ -105,9 +105,14 @@ func Main(m *testing.M) {
 // test ends, if the server runs then.
 func (s *PostgreSQL) Database(t testing.TB) string {
 	t.Helper()
+	return s.database(t, "template0") // others may be connected to template1
+}
+
+func (s *PostgreSQL) database(t testing.TB, template string) string {
+	t.Helper()
 	name := fmt.Sprintf("test_%d", databases.Add(1))
-	// Others may be connected to template1.
-	if err := s.exec(t.Context(), "CREATE DATABASE "+name+" TEMPLATE template0"); err != nil {
+	// For some seconds it waits for those to leave who use the template.
+	if err := s.exec(t.Context(), "CREATE DATABASE "+name+" TEMPLATE "+template); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -117,6 +122,13 @@ func (s *PostgreSQL) Database(t testing.TB) string {
 		}
 	})
 	return s.URL(name)
+}
+
+// Copy returns the URL of a new database on the shared server with what is in
+// another of it, which nobody uses. It is dropped when the test ends.
+func Copy(t testing.TB, url string) string {
+	t.Helper()
+	return Shared(t).database(t, url[strings.LastIndex(url, "/")+1:strings.LastIndex(url, "?")])
 }
 
 // URL is the connection string of a database of the server, as its superuser.
@@ -136,25 +148,34 @@ func (s *PostgreSQL) exec(ctx context.Context, sql string) error {
 	return nil
 }
 
-// Binaries returns the directory of the programs: that of BinEnv, else of the
-// newest PostgreSQL there is.
+// Binaries returns the directory of the programs; where there are none, the
+// test is skipped.
 func Binaries(t testing.TB) string {
 	t.Helper()
-	if dir := os.Getenv(BinEnv); dir != "" {
-		return dir
-	}
-	dir := debian()
-	if dir == "" {
-		if path, err := exec.LookPath("postgres"); err == nil {
-			if path, err = filepath.EvalSymlinks(path); err == nil {
-				dir = filepath.Dir(path)
-			}
-		}
-	}
+	dir := Programs()
 	if dir == "" {
 		need.Missing(t, "postgres", "no PostgreSQL server (Debian package postgresql)")
 	}
 	return dir
+}
+
+// Programs returns the directory of the programs: that of BinEnv, else of the
+// newest PostgreSQL there is; "" when there is none.
+func Programs() string {
+	if dir := os.Getenv(BinEnv); dir != "" {
+		return dir
+	}
+	if dir := debian(); dir != "" {
+		return dir
+	}
+	path, err := exec.LookPath("postgres")
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return ""
+	}
+	return filepath.Dir(path)
 }
 
 // debian is where the newest of Debian's PostgreSQLs keeps its programs, "" when

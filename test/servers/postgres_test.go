@@ -4,6 +4,7 @@ package servers
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -76,6 +77,26 @@ func TestDatabase(t *testing.T) {
 		if n := query[int](t, url, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"); n != 0 {
 			t.Errorf("%d tables in a new database", n)
 		}
+	}
+}
+
+func TestCopy(t *testing.T) {
+	t.Parallel()
+	url := Database(t)
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = conn.Exec(t.Context(), "CREATE TABLE kept AS SELECT 42 AS n")
+	if err = errors.Join(err, conn.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	two := Copy(t, url)
+	if two == url {
+		t.Fatal("the same database")
+	}
+	if n := query[int](t, two, "SELECT n FROM kept"); n != 42 {
+		t.Errorf("the copy has %d", n)
 	}
 }
 
