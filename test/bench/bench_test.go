@@ -34,7 +34,7 @@ func TestShort(t *testing.T) {
 		need.Missing(t, "linux", "needs /proc")
 	}
 	o := short()
-	o.dir, o.profile = t.TempDir(), t.TempDir()
+	o.dir, o.profile, o.onPostgres = t.TempDir(), t.TempDir(), false
 	r, err := bench(t.Context(), o, func(string, ...any) {})
 	if err != nil {
 		t.Fatal(err)

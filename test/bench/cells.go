@@ -20,6 +20,8 @@ type Sample struct {
 	CPU  float64 `json:"cpu_us"` // of the target, a request
 	P50  float64 `json:"p50_us"`
 	P99  float64 `json:"p99_us"`
+	// Database is the CPU of the processes of a database server, a request.
+	Database float64 `json:"database_cpu_us,omitempty"`
 }
 
 // Cell is one operation with so many clients against one target.
@@ -44,6 +46,8 @@ func (c *Cell) Median() Sample {
 		CPU:  of(func(s Sample) float64 { return s.CPU }),
 		P50:  of(func(s Sample) float64 { return s.P50 }),
 		P99:  of(func(s Sample) float64 { return s.P99 }),
+
+		Database: of(func(s Sample) float64 { return s.Database }),
 	}
 }
 
@@ -137,7 +141,7 @@ func (r *rig) start(ctx context.Context, bin, dir string, partitions int) error 
 		targetSingle: &httpTarget{srv: single, partitions: partitions, sizes: sizes},
 		targetEmpty:  &httpTarget{srv: empty, partitions: partitions, sizes: sizes, empty: true},
 		targetEngine: engineTarget{r.local},
-		targetSQLite: sqliteTarget{r.local},
+		targetSQLite: storageTarget{r.local},
 	}
 	return nil
 }
@@ -194,7 +198,7 @@ func measure(ctx context.Context, t target, op operation, clients int, d time.Du
 	if _, err := runFor(ctx, requests, d/5); err != nil {
 		return s, err
 	}
-	before, err := t.cpu()
+	before, dbBefore, err := cpuOf(t)
 	if err != nil {
 		return s, err
 	}
@@ -202,16 +206,31 @@ func measure(ctx context.Context, t target, op operation, clients int, d time.Du
 	if err != nil {
 		return s, err
 	}
-	after, err := t.cpu()
+	after, dbAfter, err := cpuOf(t)
 	if err != nil {
 		return s, err
 	}
 	return Sample{
 		Rate: r.Rate(),
 		CPU:  micros(after-before) / float64(len(r.Latencies)),
-		P50:  micros(r.Quantile(0.50)),
-		P99:  micros(r.Quantile(0.99)),
+
+		Database: micros(dbAfter-dbBefore) / float64(len(r.Latencies)),
+
+		P50: micros(r.Quantile(0.50)),
+		P99: micros(r.Quantile(0.99)),
 	}, nil
+}
+
+// cpuOf is the processor time that a target has used, and that its database
+// server has, if it has one.
+func cpuOf(t target) (own, database time.Duration, err error) {
+	own, err = t.cpu()
+	if d, ok := t.(interface {
+		databaseCPU() (time.Duration, error)
+	}); ok && err == nil {
+		database, err = d.databaseCPU()
+	}
+	return own, database, err
 }
 
 func runFor(ctx context.Context, requests []func() error, d time.Duration) (load.Result, error) {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/extenddb/extenddb/test/proc"
+	"github.com/extenddb/extenddb/test/servers"
 )
 
 // options say how thorough a run is.
@@ -32,8 +33,10 @@ type options struct {
 	tables     int // for CreateTable
 	timed      int // of those, measured
 	syncs      int
-	requested  bool   // requests, starts and tables are measured
-	items      []int  // of tables to back up, the largest last; none: no backups
+	requested  bool  // requests, starts and tables are measured
+	items      []int // of tables to back up, the largest last; none: no backups
+	postgres   postgresSizes
+	onPostgres bool   // PostgreSQL is measured
 	dir        string // for databases
 	profile    string // directory for CPU profiles; "" for none
 	binary     string // the server; "" to build it
@@ -41,12 +44,14 @@ type options struct {
 
 func full() options {
 	return options{repeats: 3, clients: []int{1, 8, 32, 128}, operations: operations(), time: time.Second, partitions: 100, requests: 20_000,
-		starts: 5, tables: 2500, timed: 20, syncs: 200, requested: true, items: []int{10_000, 200_000}}
+		starts: 5, tables: 2500, timed: 20, syncs: 200, requested: true, items: []int{10_000, 200_000},
+		postgres: postgresSizes{partitions: 2000, indexed: 200, large: 10, largeText: 100_000, many: 500, catalog: 2500}, onPostgres: true}
 }
 
 func short() options {
 	return options{repeats: 1, clients: []int{1, 8, 32, 128}, operations: operations(), time: 20 * time.Millisecond, partitions: 2, requests: 100,
-		starts: 1, tables: 20, timed: 5, syncs: 5, requested: true, items: []int{60, 250}}
+		starts: 1, tables: 20, timed: 5, syncs: 5, requested: true, items: []int{60, 250},
+		postgres: postgresSizes{partitions: 3, indexed: 2, large: 1, largeText: 10_000, many: 5, catalog: 100}, onPostgres: true}
 }
 
 func main() {
@@ -71,7 +76,7 @@ func runBench(args []string) error {
 	dir := flags.String("dir", "", "where the databases go: choose the disk with it (default: the system's temporary directory)")
 	profile := flags.String("profile", "", "also write CPU profiles of the server into this directory")
 	only := flags.String("operation", "", "measure this operation only: GetItem, PutItem, UpdateItem or Query")
-	part := flags.String("only", "", "measure this part only: requests (with starts and tables) or backup")
+	part := flags.String("only", "", "measure this part only: requests (with starts and tables), backup or postgres")
 	items := flags.Int("items", 0, "items of the largest table that is backed up, at most 1000000 (default 200000)")
 	binary := flags.String("binary", "", "the extenddb to measure (default: the one built from this tree)")
 	if err := flags.Parse(args); err != nil {
@@ -133,11 +138,13 @@ func (o *options) choose(part string, items int) error {
 	switch part {
 	case "":
 	case "requests":
-		o.items = nil
+		o.items, o.onPostgres = nil, false
 	case "backup":
-		o.requested = false
+		o.requested, o.onPostgres = false, false
+	case "postgres":
+		o.requested, o.items = false, nil
 	default:
-		return fmt.Errorf("-only %s: the parts are requests and backup", part)
+		return fmt.Errorf("-only %s: the parts are requests, backup and postgres", part)
 	}
 	return nil
 }
@@ -179,6 +186,14 @@ func bench(ctx context.Context, o options, progress func(string, ...any)) (*Repo
 			return nil, err
 		}
 		r.Verdicts = append(r.Verdicts, backupVerdicts(r.Backups)...)
+	}
+	if o.onPostgres && servers.Programs() == "" {
+		r.Verdicts = append(r.Verdicts, Verdict{"PostgreSQL", "", "not judged: no PostgreSQL server (Debian package postgresql)"})
+	} else if o.onPostgres {
+		if r.Postgres, err = measurePostgres(ctx, o, bin, progress); err != nil {
+			return nil, err
+		}
+		r.Verdicts = append(r.Verdicts, postgresVerdicts(r.Postgres)...)
 	}
 	return r, nil
 }

@@ -20,6 +20,7 @@ type Report struct {
 	Starts      []Start       `json:"starts"`
 	Tables      Tables        `json:"tables"`
 	Backups     *Backups      `json:"backups,omitempty"`
+	Postgres    *Postgres     `json:"postgres,omitempty"`
 	Verdicts    []Verdict     `json:"verdicts"`
 }
 
@@ -70,6 +71,9 @@ func (r *Report) writeMarkdown(w io.Writer) error {
 	}
 	if r.Backups != nil {
 		r.Backups.write(&b)
+	}
+	if r.Postgres != nil {
+		r.Postgres.write(&b)
 	}
 	b.WriteString("\nTargets:\n\n| target | measured | result |\n|---|---|---|\n")
 	for _, v := range r.Verdicts {

@@ -10,13 +10,12 @@ import (
 	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/auth"
 	"github.com/extenddb/extenddb/server/storage"
-	"github.com/extenddb/extenddb/server/storage/sqlite"
 )
 
-// sqliteTarget measures storage alone: keys, rows and definition are there.
-type sqliteTarget struct{ *local }
+// storageTarget measures storage alone: keys, rows and definition are there.
+type storageTarget struct{ *local }
 
-func (t sqliteTarget) client(ctx context.Context, op operation, i int) (client, error) {
+func (t storageTarget) client(ctx context.Context, op operation, i int) (client, error) {
 	table, err := t.db.Table(ctx, auth.DefaultAccount, tableName)
 	if err != nil {
 		return client{}, err
@@ -90,7 +89,7 @@ func (r *rowTemplate) fill(at place) {
 
 // storageClient makes the storage calls of the operations.
 type storageClient struct {
-	db    *sqlite.DB
+	db    storage.Engine
 	table *storage.Table
 	row   *rowTemplate
 }

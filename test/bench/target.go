@@ -14,6 +14,7 @@ import (
 	"github.com/extenddb/extenddb/server/auth"
 	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/engine"
+	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/server/storage/sqlite"
 	"github.com/extenddb/extenddb/test/bench/load"
 	"github.com/extenddb/extenddb/test/proc"
@@ -89,7 +90,7 @@ func call(ctx context.Context, srv *proc.Server) caller {
 
 // local is an engine and its storage in this process.
 type local struct {
-	db         *sqlite.DB
+	db         storage.Engine
 	engine     *engine.Engine
 	partitions int
 	sizes      map[string]int
@@ -101,8 +102,12 @@ func openLocal(ctx context.Context, file string) (*local, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newLocal(db, log), nil
+}
+
+func newLocal(db storage.Engine, log *slog.Logger) *local {
 	e := engine.New(engine.Options{Storage: db, Clock: clock.Real{}, Log: log, Region: "us-east-1", Wake: func() {}})
-	return &local{db: db, engine: e}, nil
+	return &local{db: db, engine: e}
 }
 
 func (l *local) cpu() (time.Duration, error) { return proc.CPU(os.Getpid()) }
