@@ -236,5 +236,5 @@ func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	if errors.As(err, new(*Refused)) {
 		return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
 	}
-	return nil, fmt.Errorf("%w: %v", storage.ErrUnavailable, err) // a timeout in it is not the caller's
+	return nil, fmt.Errorf("%w: %s", storage.ErrUnavailable, err.Error()) // a timeout in it is not the caller's
 }

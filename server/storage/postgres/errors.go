@@ -101,9 +101,9 @@ func ended(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, storage.ErrInDoubt):
 	case ctx.Err() == nil && over:
-		return fmt.Errorf("%w: %v", storage.ErrUnavailable, err)
+		return fmt.Errorf("%w: %s", storage.ErrUnavailable, err.Error())
 	case ctx.Err() != nil && !over && errors.Is(err, storage.ErrUnavailable):
-		return fmt.Errorf("%w: %v", ctx.Err(), err)
+		return fmt.Errorf("%w: %s", ctx.Err(), err.Error())
 	}
 	return err
 }

@@ -276,13 +276,6 @@ func (db *DB) changed(ctx context.Context, tx pgx.Tx, id storage.TableID) error 
 	return err
 }
 
-// announce tells other servers that there may be work, inside the transaction
-// that makes it.
-func (db *DB) announce(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, "SELECT pg_notify($1, 'w')", channel)
-	return err
-}
-
 // OnWork implements storage.Maintainer.
 func (db *DB) OnWork(wake func()) {
 	if wake == nil {
@@ -308,11 +301,9 @@ func (s *session) notified(n *pgconn.Notification) {
 	kind, rest, _ := strings.Cut(n.Payload, " ")
 	id, version, _ := strings.Cut(rest, " ")
 	number, err := strconv.ParseInt(id, 10, 64)
-	switch {
-	case kind == "w":
-	case kind != "t" || err != nil:
+	if kind != "t" || err != nil {
 		s.db.defs.forgetAll()
-	default:
+	} else {
 		v, err := strconv.ParseInt(version, 10, 64)
 		if t := s.db.defs.get(storage.TableID(number)); t != nil && (err != nil || t.Version < v) {
 			s.db.defs.forget(t.ID)

@@ -28,7 +28,7 @@ func (db *DB) redefine(
 			err := db.inTx(ctx, c, func(tx pgx.Tx) error { return r.run(ctx, tx, account, name) })
 			switch {
 			case r.refused != nil:
-				return nil // it is none of storage
+				err = nil // it is none of storage
 			case errors.Is(err, storage.ErrInDoubt) && r.made != nil:
 				r.doubt = r.made
 			}
@@ -59,7 +59,7 @@ func (r *redefinition) run(ctx context.Context, tx pgx.Tx, account, name string)
 	// A statement of its own: the next one sees what the wait was for.
 	var id int64
 	err := tx.QueryRow(ctx, "SELECT id FROM extenddb.tables WHERE account = $1 AND name = $2 FOR UPDATE", account, name).Scan(&id)
-	if err != nil && err != pgx.ErrNoRows {
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return err
 	}
 	r.made = nil

@@ -208,7 +208,6 @@ func TestAnnouncements(t *testing.T) {
 	}
 	c := mustConnect(t, db.o.URL)
 	for payload, forgets := range map[string]bool{
-		"w":               false,
 		"t 999999 3":      false, // another table
 		"t 1 1":           false, // what it knows already
 		"t 1 2":           true,
@@ -231,7 +230,7 @@ func TestAnnouncements(t *testing.T) {
 		}
 	}
 	other.OnWork(nil) // and nobody is called
-	mustExec(t, c, "SELECT pg_notify('extenddb', 'w')")
+	mustExec(t, c, "SELECT pg_notify('extenddb', '')")
 }
 
 func TestHeartbeatMeasuresTheClock(t *testing.T) {
