@@ -26,6 +26,8 @@ func TestGoldenDocuments(t *testing.T) {
 		{[]string{"store", "check"}, store},
 		{[]string{"backup", "list"}, store},
 		{[]string{"backup", "verify", "--all"}, store},
+		{[]string{"migrate", "--dry-run"}, db[:2]},
+		{[]string{"migrate", "--yes"}, db[:2]},
 		{[]string{"backup", "create", "music", "--name", "golden", "--progress", "none"}, db},
 		{[]string{"backup", "list"}, store},
 		{[]string{"backup", "show", "golden"}, store},
@@ -39,7 +41,7 @@ func TestGoldenDocuments(t *testing.T) {
 		code, stdout, stderr := run(t.Context(), append(append([]string{"--output", "json"}, c.args...), c.where...)...)
 		fmt.Fprintf(&out, "$ extenddb %s\n%s%s%d\n\n", strings.ReplaceAll(strings.Join(c.args, " "), w.store, "STORE"), stdout, stderr, code)
 	}
-	got := strings.ReplaceAll(out.String(), w.store, "STORE")
+	got := strings.ReplaceAll(strings.ReplaceAll(out.String(), w.store, "STORE"), w.db, "DATABASE")
 	for _, m := range []struct{ of, is string }{
 		{`\d{14}-[0-9a-f]{8}`, "ID"},
 		{`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"`, `"TIME"`},
@@ -48,6 +50,7 @@ func TestGoldenDocuments(t *testing.T) {
 		{`(_date_time": )[0-9.]+`, "${1}0.0"},
 		{`(extenddb_version": )"[^"]*"`, `$1"VERSION"`},
 		{`(seconds": )[0-9.e-]+`, "${1}0.0"},
+		{`("(from|to)": )\d+`, "${1}9"},
 	} {
 		got = regexp.MustCompile(m.of).ReplaceAllString(got, m.is)
 	}

@@ -3,10 +3,12 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"path/filepath"
 	"strings"
@@ -226,4 +228,63 @@ func TestServeRefusesAnotherVersion(t *testing.T) {
 			t.Errorf("%q: exit code %d, %s", args, code, stderr)
 		}
 	}
+}
+
+// TestMigrateNamesWhoMigrates: of two at once one works, the other says who.
+func TestMigrateNamesWhoMigrates(t *testing.T) {
+	t.Parallel()
+	url := pg.Database(t)
+	conn, err := pgx.Connect(t.Context(), url+"&application_name=extenddb%20migrate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+	const lock = 0x45787444_00000001
+	if _, err := conn.Exec(t.Context(), "SELECT pg_advisory_lock($1)", int64(lock)); err != nil {
+		t.Fatal(err)
+	}
+	for _, wait := range []string{"0s", "1ms"} {
+		code, _, stderr := run(t.Context(), "migrate", "--storage", url, "--yes", "--lock-wait", wait)
+		if code != exitBusy || !strings.Contains(stderr, "database is in use by database process ") || !strings.Contains(stderr, "(extenddb migrate) of 127.0.0.1 since ") ||
+			strings.Contains(stderr, "migrate: waiting for database process") != (wait != "0s") {
+			t.Errorf("exit code %d:\n%s", code, stderr)
+		}
+	}
+	if _, err := conn.Exec(t.Context(), "SELECT pg_advisory_unlock($1)", int64(lock)); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := run(t.Context(), "migrate", "--storage", url, "--yes", "--lock-wait", "0s"); code != exitOK {
+		t.Errorf("exit code %d:\n%s", code, stderr)
+	}
+}
+
+// TestMigrateStopped while it waits: nothing is done, and it is no failure of its
+// own.
+func TestMigrateStopped(t *testing.T) {
+	t.Parallel()
+	w := newWorkshop(t, 1)
+	serve(t, "--storage", w.db)
+	ctx, stop := context.WithCancel(t.Context())
+	var stderr watched
+	stderr.at, stderr.do = "waiting for", stop
+	code := (&App{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: &stderr}).
+		Run(ctx, []string{"migrate", "--storage", w.db, "--yes", "--lock-wait", "1h"})
+	if code != exitInterrupted {
+		t.Errorf("exit code %d:\n%s", code, stderr.String())
+	}
+}
+
+// watched does something when a text is written.
+type watched struct {
+	bytes.Buffer
+	at string
+	do func()
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	n, err := w.Buffer.Write(p)
+	if strings.Contains(w.String(), w.at) {
+		w.do()
+	}
+	return n, err
 }
