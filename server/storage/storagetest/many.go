@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/extenddb/extenddb/format/ddb"
@@ -21,9 +23,11 @@ func manyChecks() []check {
 		{"many/transfers", checkTransfers},
 		{"many/write skew", checkWriteSkew},
 		{"many/write skew of absent rows", checkAbsentSkew},
+		{"many/write skew with plain writes", checkPlainSkew},
 		{"many/all ways at once", checkAllWays},
 		{"many/token", checkToken},
 		{"many/token at once", checkTokenAtOnce},
+		{"many/token of two requests at once", checkTokenContest},
 	}
 }
 
@@ -242,6 +246,43 @@ func checkAbsentSkew(e *env) {
 	}
 }
 
+// checkPlainSkew: who has changed the row that a transaction requires, and then
+// still sees what the transaction changes, has been first.
+func checkPlainSkew(e *env) {
+	t := e.create(define("t", "pk:S"))
+	for n := range repeats {
+		needed, other := item("pk", fmt.Sprint("needed", n)), item("pk", fmt.Sprint("other", n))
+		there := n%2 == 0 // at first, both
+		change, back := putWrite, deleteWrite
+		if there {
+			e.put(t, needed, other)
+			change, back = deleteWrite, putWrite
+		}
+		seen, done := false, false
+		e.together(2, func(i int) error {
+			if i == 0 {
+				_, err := e.e.WriteAll(e.ctx, []storage.Write{require(t, needed, there), change(t, other)}, nil)
+				done = err == nil
+				return refusedOrDone(err)
+			}
+			if _, err := e.e.Write(e.ctx, change(t, needed)); err != nil {
+				return err
+			}
+			row, err := e.e.Get(e.ctx, t, keyOf(t, other))
+			seen = (row != nil) == there // as before the transaction
+			return err
+		})
+		if seen && done {
+			e.Fatalf("round %d: a transaction was done although the row it requires had changed before", n)
+		}
+		equal(e, "the transaction took effect", (e.get(t, other) != nil) != there, done)
+		for _, it := range []ddb.Item{needed, other} {
+			_, err := e.e.Write(e.ctx, back(t, it))
+			e.ok(err)
+		}
+	}
+}
+
 // checkAllWays: the same rows are changed by every kind of write at once, and
 // no change is lost.
 func checkAllWays(e *env) {
@@ -326,13 +367,44 @@ func checkTokenAtOnce(e *env) {
 	t := e.create(define("t", "pk:S"))
 	for n := range repeats {
 		token := storage.Token{Account: account, Token: fmt.Sprint(n), Now: e.now}
-		e.together(3, func(int) error {
+		var done atomic.Int64
+		e.together(4, func(int) error {
 			_, err := e.e.WriteAll(e.ctx, []storage.Write{add(t, item("pk", "p"), 1)}, &token)
 			if errors.Is(err, storage.ErrReplayed) {
 				return nil
 			}
+			done.Add(1)
 			return err
 		})
+		equal(e, "requests carried out", done.Load(), 1)
 	}
 	e.holds(t, item("pk", "p", "n", repeats))
+}
+
+// checkTokenContest: one of two different requests with one token is carried
+// out, and all others are told which.
+func checkTokenContest(e *env) {
+	t := e.create(define("t", "pk:S"))
+	for n := range repeats {
+		errs := make([]error, 4)
+		e.together(len(errs), func(i int) error {
+			token := storage.Token{Account: account, Token: fmt.Sprint(n), Digest: [32]byte{byte(i % 2)}, Now: e.now}
+			_, errs[i] = e.e.WriteAll(e.ctx, []storage.Write{add(t, item("pk", fmt.Sprint(i%2)), 1), add(t, item("pk", "both"), 1)}, &token)
+			return nil
+		})
+		first := slices.Index(errs, nil)
+		if first < 0 {
+			e.Fatalf("round %d: nobody was first: %v", n, errs)
+		}
+		for i, err := range errs {
+			want := storage.ErrReplayed
+			if i%2 != first%2 {
+				want = storage.ErrTokenMismatch
+			}
+			if i != first && !errors.Is(err, want) {
+				e.Fatalf("round %d: request %d: error %v, want %v", n, i, err, want)
+			}
+		}
+	}
+	e.holds(t, item("pk", "both", "n", repeats))
 }

@@ -101,7 +101,9 @@ func (l *memLoading) Finish(ctx context.Context, progress func(done, total int64
 		return err
 	}
 	l.mt.stats, l.over = l.mt.tally(), errOver
-	return l.mt.redefine(storage.Active, l.mt.def.Def)
+	err = l.mt.redefine(storage.Active, l.mt.def.Def)
+	l.m.learn(l.mt)
+	return err
 }
 
 func (l *memLoading) entries() (n int64) {
@@ -126,5 +128,7 @@ func (l *memLoading) Abort() error {
 	if l.m.closed {
 		return storage.ErrClosed
 	}
-	return l.mt.redefine(storage.Deleting, l.mt.def.Def)
+	err := l.mt.redefine(storage.Deleting, l.mt.def.Def)
+	l.m.learn(l.mt)
+	return err
 }

@@ -28,7 +28,7 @@ const attempts = 100
 // TestMutants: the suite fails engines that are not sound.
 func TestMutants(t *testing.T) {
 	t.Parallel()
-	for _, x := range slices.Concat(readMutants(), writeMutants(), catalogMutants(), workMutants(), snapshotMutants(), loadingMutants(), streamMutants(), trimMutants()) {
+	for _, x := range slices.Concat(readMutants(), writeMutants(), catalogMutants(), workMutants(), snapshotMutants(), loadingMutants(), streamMutants(), trimMutants(), severalMutants()) {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			i := slices.IndexFunc(checks(), func(c check) bool { return c.name == x.by })
@@ -62,15 +62,19 @@ func TestRecorder(t *testing.T) {
 // harness wraps the reference engine, again after each restart.
 func (x mutant) harness() Harness {
 	m := NewMemory(20)
-	wrap := func() storage.Engine {
+	wrap := func(m *Memory) storage.Engine {
 		s := &Stub{Engine: m}
 		x.damage(s, m)
 		return s
 	}
-	return Harness{Engine: wrap(), MaxTables: 20, Snapshots: m.snapshots(), Reopen: func() storage.Engine {
-		m = m.Reopen()
-		return wrap()
-	}}
+	return Harness{
+		Engine: wrap(m), MaxTables: 20, Snapshots: m.snapshots(), moment: 300 * time.Millisecond,
+		Reopen: func() storage.Engine {
+			m = m.Reopen()
+			return wrap(m)
+		},
+		Second: func() storage.Engine { return wrap(m.Second()) },
+	}
 }
 
 // ranged changes what a range is asked for.

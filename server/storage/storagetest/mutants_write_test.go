@@ -5,20 +5,12 @@ package storagetest
 import (
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/extenddb/extenddb/server/storage"
 )
-
-// yieldAWhile lets others get in between two steps.
-func yieldAWhile() {
-	for range 50 {
-		runtime.Gosched()
-	}
-}
 
 // written replaces Write, and WriteEach by one Write after the other.
 func written(s *Stub, write func(ctx context.Context, w storage.Write) (storage.Result, error)) {
@@ -136,6 +128,7 @@ func writeMutants() []mutant {
 		{"transactions lose updates", "many/transfers", apart},
 		{"write skew", "many/write skew", apart},
 		{"write skew of absent rows", "many/write skew of absent rows", apart},
+		{"plain writes come between", "many/write skew with plain writes", apart},
 		{"transactions are seen half done", "instant/pairs", apart},
 		{"plain writes get into transactions", "many/all ways at once", apart},
 		{"versions are those of contents", "rows/versions never repeat", func(s *Stub, m *Memory) {
@@ -325,6 +318,18 @@ func tokenMutants() []mutant {
 				m.mu.Lock()
 				defer m.mu.Unlock()
 				m.disk.tokens[[2]string{token.Account, token.Token}] = memToken{token.Digest, token.Now}
+			}
+			return err
+		})},
+		{"whoever comes later is told nothing", "many/token at once", answered(func(_ *Memory, _ *storage.Token, err error) error {
+			if errors.Is(err, storage.ErrReplayed) {
+				err = nil
+			}
+			return err
+		})},
+		{"other requests are taken for the first", "many/token of two requests at once", answered(func(_ *Memory, _ *storage.Token, err error) error {
+			if errors.Is(err, storage.ErrTokenMismatch) {
+				err = storage.ErrReplayed
 			}
 			return err
 		})},

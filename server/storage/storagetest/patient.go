@@ -3,6 +3,7 @@
 package storagetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
@@ -92,8 +93,8 @@ func (p patient) DropTable(ctx context.Context, account, name string, check func
 
 // soon calls f again and again until it is done; false when that takes longer
 // than what others do for a moment.
-func soon(f func() bool) bool {
-	timeout, stop := clock.Real{}.After(20 * time.Second)
+func (e *env) soon(f func() bool) bool {
+	timeout, stop := clock.Real{}.After(cmp.Or(e.h.moment, 20*time.Second))
 	defer stop()
 	for {
 		if f() {

@@ -32,6 +32,8 @@ type Harness struct {
 	MaxTables int
 	// Snapshots says what its snapshots are like.
 	Snapshots Snapshots
+
+	moment time.Duration // see soon; 0: long enough for a busy machine
 }
 
 // Run runs the suite: each check gets a database of its own from open, and
@@ -56,12 +58,12 @@ func checks() []check {
 	return slices.Concat(
 		catalogChecks(), rowChecks(), manyChecks(), pagingChecks(), indexChecks(), keyChecks(), boundsChecks(),
 		staleChecks(), iterateChecks(), instantChecks(), workChecks(), trimChecks(), lifeChecks(),
-		snapshotChecks(), loadingChecks(), streamChecks(), modelChecks(),
+		snapshotChecks(), loadingChecks(), streamChecks(), severalChecks(), modelChecks(),
 	)
 }
 
 func (c check) do(t testing.TB, h Harness) {
-	e := &env{TB: t, ctx: t.Context(), h: h, now: start}
+	e := &env{TB: t, ctx: t.Context(), h: h, now: start, busy: new(atomic.Int32)}
 	e.e = e.checked(h.Engine)
 	t.Cleanup(func() {
 		if err := e.e.Close(); err != nil {
@@ -86,11 +88,11 @@ type env struct {
 	h   Harness
 	now time.Time
 
-	busy atomic.Int32 // see patient
+	busy *atomic.Int32 // see patient
 }
 
 func (e *env) checked(engine storage.Engine) storage.Engine {
-	return patient{storage.Checked(engine, storage.CheckOptions{Report: func(breach error) { e.Error(breach) }, Poison: true}), &e.busy}
+	return patient{storage.Checked(engine, storage.CheckOptions{Report: func(breach error) { e.Error(breach) }, Poison: true}), e.busy}
 }
 
 func (e *env) reopen() {

@@ -98,7 +98,7 @@ func (e *env) horizonAt(instant time.Time) int64 {
 	_, err = e.e.Write(e.ctx, dated(add(t, item("id", 1), 1), instant))
 	e.ok(err)
 	h := before
-	reached := soon(func() bool {
+	reached := e.soon(func() bool {
 		h, err = e.e.Horizon(e.ctx)
 		e.ok(err)
 		rs, err := e.e.Records(e.ctx, t.ID, before, h, 1, 0)

@@ -4,12 +4,20 @@ package storagetest
 
 import (
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/extenddb/extenddb/server/storage"
 )
+
+// yieldAWhile lets others get in between two steps.
+func yieldAWhile() {
+	for range 50 {
+		runtime.Gosched()
+	}
+}
 
 // together runs f(0) … f(n-1) at the same time and waits for all. What meets a
 // conflict is done again.
@@ -80,7 +88,7 @@ func (e *env) complete(l storage.Lease) {
 func (e *env) step(l storage.Lease) (p storage.Progress) {
 	e.Helper()
 	var err error
-	soon(func() bool {
+	e.soon(func() bool {
 		p, err = l.Step(e.ctx, e.now)
 		return !errors.Is(err, storage.ErrHeld)
 	})
