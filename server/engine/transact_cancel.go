@@ -5,6 +5,7 @@ package engine
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 
 	"github.com/extenddb/extenddb/server/api"
 	"github.com/extenddb/extenddb/server/storage"
@@ -57,7 +58,7 @@ func cancellation(err error, n int) error {
 // none to the service answer the whole request.
 func canceled(reasons []error) error {
 	out := make([]api.CancellationReason, len(reasons))
-	failed, shown := false, 0
+	failed := false
 	for i, err := range reasons {
 		out[i].Code = api.ReasonNone
 		if err == nil {
@@ -77,13 +78,30 @@ func canceled(reasons []error) error {
 		default:
 			return err
 		}
-		out[i].Message = fault.Message
-		if shown += len(fault.Item); shown <= maxStored {
-			out[i].Item = fault.Item
-		}
+		out[i].Message, out[i].Item = fault.Message, fault.Item
 	}
 	if !failed {
 		return nil
 	}
 	return api.Canceled(out)
+}
+
+// shownItems counts the bytes of the items that the reasons of one transaction
+// show, and bounds them. nil is without bound. It is safe for concurrent use.
+type shownItems struct{ bytes atomic.Int64 }
+
+// take reports whether an item may be shown.
+func (s *shownItems) take(bytes int) bool {
+	if s == nil || s.bytes.Add(int64(bytes)) <= maxStored {
+		return true
+	}
+	s.give(bytes)
+	return false
+}
+
+// give takes back what take allowed.
+func (s *shownItems) give(bytes int) {
+	if s != nil {
+		s.bytes.Add(-int64(bytes))
+	}
 }

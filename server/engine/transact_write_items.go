@@ -41,6 +41,7 @@ func (e *Engine) TransactWriteItems(ctx context.Context, id auth.Identity, in *a
 		if err != nil {
 			return err
 		}
+		a.state().shared = &tx.shown
 		tx.actions = append(tx.actions, a)
 		tx.fixed += a.target().Size()
 	}
@@ -63,6 +64,7 @@ type transactWrite struct {
 	split   unitSplit // of what it consumed: reading when it was done before
 	actions []*action
 	token   *storage.Token
+	shown   shownItems
 	fixed   int // bytes of what is put and of the keys of the other actions
 
 	mu    sync.Mutex

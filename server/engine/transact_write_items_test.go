@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/extenddb/extenddb/server/api"
+	"github.com/extenddb/extenddb/server/expr"
 	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/server/storage/storagetest"
 )
@@ -361,16 +362,50 @@ func TestTransactionFaults(t *testing.T) {
 	}
 }
 
-// TestReasonsShowSoMuch: the items of reasons are bounded together.
+// TestReasonsShowSoMuch: the items of reasons are bounded together, however
+// often they are looked at.
 func TestReasonsShowSoMuch(t *testing.T) {
 	t.Parallel()
-	item := make([]byte, maxStored/2)
-	failed := []error{api.ConditionFailed(item), api.ConditionFailed(item), api.ConditionFailed([]byte(`{}`))}
-	var fault *api.Error
-	if err := canceled(failed); err != nil {
-		fault = Fault(err)
+	// Each number counts 2 bytes and is stored in 132.
+	item := `{"pk":{"S":"%d"},"v":{"L":[` + strings.TrimSuffix(strings.Repeat(`{"N":"1E-130"},`, 33_000), ",") + `]}}`
+	r := newRig(t, testStores()["memory"](t), writeTables()...)
+	var deletes []string
+	for i := range 4 {
+		r.must("PutItem", `{"TableName":"hash","Item":`+fmt.Sprintf(item, i)+`}`)
+		deletes = append(deletes, act("Delete", fmt.Sprintf(`"Key":{"pk":{"S":"%d"}},`, i)+fails+`,"ReturnValuesOnConditionCheckFailure":"ALL_OLD"`))
 	}
-	if fault == nil || len(fault.Reasons) != 3 || fault.Reasons[0].Item == nil || fault.Reasons[1].Item == nil || fault.Reasons[2].Item != nil {
-		t.Error("reasons do not hold the items that fit")
+	_, err := r.try("TransactWriteItems", transact("", deletes...))
+	if err == nil || len(err.Reasons) != len(deletes) {
+		r.Fatalf("got %v", err)
 	}
+	shown := 0
+	for _, reason := range err.Reasons {
+		if reason.Code != api.ReasonCondition {
+			r.Errorf("reason %s", reason.Code)
+		}
+		if reason.Item != nil {
+			shown++
+		}
+	}
+	if shown != 3 {
+		r.Errorf("%d items are shown", shown)
+	}
+
+	row := &storage.Row{Item: []byte(`{"pk":{"S":"a"}}`)}
+	var s shownItems
+	d := &deletion{writing: writing{onFail: true, shared: &s, cond: mustCondition(t, r, "attribute_exists(nope)")}}
+	for range 3 {
+		if _, err := d.decide(r.table("hash"), row); err == nil || s.bytes.Load() != int64(len(row.Item)) {
+			r.Errorf("%d bytes are shown: %v", s.bytes.Load(), err)
+		}
+	}
+}
+
+func mustCondition(t *testing.T, r *rig, text string) *expr.Condition {
+	t.Helper()
+	c, err := r.e.condition(older, expr.NewPlaceholders(nil, nil), expr.RoleCondition, &text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }

@@ -186,7 +186,9 @@ type writing struct {
 	onFail  bool   // the answer to a failed condition shows the item
 	detail  capacityDetail
 	metrics bool
+	shared  *shownItems // of a transaction, of which w is one action; nil without
 
+	shown      int    // bytes of the item that the answer to a failed condition shows
 	attributes []byte // canonical JSON; empty when nothing is shown
 	cost       consumed
 }
@@ -241,6 +243,8 @@ func (w *writing) blind(t *storage.Table) bool {
 func (w *writing) reset() {
 	w.attributes = w.attributes[:0]
 	w.cost = consumed{}
+	w.shared.give(w.shown)
+	w.shown = 0
 }
 
 // check refuses the write when its condition does not hold.
@@ -248,7 +252,8 @@ func (w *writing) check(cur *storage.Row, old ddb.Item) error {
 	if w.cond == nil || w.cond.Eval(old) {
 		return nil
 	}
-	if w.onFail && cur != nil {
+	if w.onFail && cur != nil && w.shared.take(len(cur.Item)) {
+		w.shown = len(cur.Item)
 		return api.ConditionFailed(bytes.Clone(cur.Item))
 	}
 	return api.ConditionFailed(nil)
