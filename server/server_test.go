@@ -171,6 +171,16 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// TestInstants: what is stored has the instants of the database's clock, not of
+// this machine's.
+func TestInstants(t *testing.T) {
+	t.Parallel()
+	w := newWatched()
+	r := start(t, Options{Storage: w, Clock: clock.NewFake(time.Unix(9e8, 0)), Instants: clock.NewFake(time.Unix(1e9, 0))})
+	r.want(200, `"CreationDateTime":1000000000`, "CreateTable", create)
+	r.want(200, `"CreationDateTime":1000000000`, "DescribeTable", named)
+}
+
 func TestFinishesDropsOfAnEarlierLife(t *testing.T) {
 	t.Parallel()
 	w := newWatched()

@@ -180,3 +180,32 @@ func TestSocketPath(t *testing.T) { // sets the environment
 	}
 	mustListen(t, exact+suffix)
 }
+
+func TestRuntimeSocket(t *testing.T) { // sets the environment
+	run, tmp := filepath.Join(t.TempDir(), "run"), t.TempDir()
+	if err := os.Mkdir(run, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", tmp)
+	t.Setenv("TMP", tmp)
+	elsewhere := privateDir()
+	if isWritable(systemDir) { // of this machine
+		elsewhere = systemDir
+	}
+	for _, c := range []struct{ name, runtime, dir string }{
+		{"runtime directory", run, run},
+		{"none", "", elsewhere},
+		{"relative", "run", elsewhere},
+		{"missing", run + "x", elsewhere},
+		{"long", run + strings.Repeat("/.", maxPath), elsewhere},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("XDG_RUNTIME_DIR", c.runtime)
+			got := RuntimeSocket("8000")
+			if want := filepath.Join(c.dir, "extenddb-8000.sock"); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			mustListen(t, got) // in a directory made for it
+		})
+	}
+}
