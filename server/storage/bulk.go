@@ -17,7 +17,9 @@ type Snapshotter interface {
 	// Snapshot fixes an instant and returns the table as it is then. Opening
 	// is bounded: beyond the bound it fails at once. ErrTableNotFound (also
 	// for a table that is DELETING), ErrTableNotActive, ErrTooManySnapshots,
-	// ErrUnsupported.
+	// ErrUnsupported. A table that is dropped, by this or another server, stays
+	// whole for the snapshots that are open: its drop may have to wait for them,
+	// its steps then end in a *Held.
 	Snapshot(ctx context.Context, account, table string) (Snapshot, error)
 }
 
@@ -83,7 +85,8 @@ type Loading interface {
 	// what the load holds; the job runner removes the rows. Idempotent; to be
 	// called on every path, also after Finish, where it does nothing. When it
 	// fails, so does the load: the table becomes DELETING later, at the latest
-	// when the engine is opened again.
+	// when the engine has been closed and is opened again, or another server
+	// looks for work.
 	Abort() error
 }
 

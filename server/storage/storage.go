@@ -65,7 +65,7 @@ type Catalog interface {
 	// byte order, at most limit; more tells that others follow.
 	Tables(ctx context.Context, account, after string, limit int) (names []string, more bool, err error)
 	// DropTable marks a table DELETING when check agrees, and leaves the rest
-	// to the job runner. check may run several times; its error is returned as
+	// to the job runner, of this or another server. check may run several times; its error is returned as
 	// it is. ErrTableNotFound.
 	DropTable(ctx context.Context, account, name string, check func(*Table) error) (*Table, error)
 }
