@@ -52,8 +52,8 @@ func (d *drop) step(ctx context.Context, c *pgx.Conn, _ time.Time) (storage.Prog
 	return storage.Progress{Done: rows, Total: rows, Finished: true}, nil
 }
 
-// relations lists those that are there, the rows first: a reader of an index
-// comes by them.
+// relations lists those that are there, the rows first, as writers take them. A
+// reader of an index may meet the drop half way: then it is the drop that gives up.
 func (d *drop) relations(ctx context.Context, c *pgx.Conn) ([]string, error) {
 	names := []string{rowsOf(d.t.ID)}
 	for _, ix := range d.t.Indexes {
@@ -66,8 +66,7 @@ func (d *drop) relations(ctx context.Context, c *pgx.Conn) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-const lockTable = `WITH s AS MATERIALIZED (SELECT FROM extenddb.table_stats WHERE t = $1 FOR UPDATE)
-SELECT (SELECT count(*) FROM s) FROM extenddb.tables WHERE id = $1 FOR UPDATE`
+const lockStats = "SELECT FROM extenddb.table_stats WHERE t = $1 FOR UPDATE"
 
 // forgetTable removes what the catalog knows of a table that is DELETING. It
 // returns about how many rows the table had, none when it was not there.
@@ -97,9 +96,10 @@ func (d *drop) remove(ctx context.Context, c *pgx.Conn, names []string, wait tim
 				return err
 			}
 		}
-		// A statement of its own: the next one sees what was waited for. Nobody
-		// adds statistics or samples any more: they take one of these rows.
-		if _, err := tx.Exec(ctx, lockTable, int64(d.t.ID)); err != nil {
+		// A statement of its own: the next one sees what was waited for. Who
+		// stores statistics has this row; who asks for a sample has kept the
+		// table from being marked.
+		if _, err := tx.Exec(ctx, lockStats, int64(d.t.ID)); err != nil {
 			return err
 		}
 		if err := tx.QueryRow(ctx, forgetTable, int64(d.t.ID)).Scan(&rows); err != nil {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/test/servers"
 )
@@ -62,6 +64,89 @@ func TestDropWaitsForHolders(t *testing.T) {
 			checkOrphans(t, c)
 		})
 	}
+}
+
+// TestDropInTheWay: while a drop waits, another server that has not heard of it
+// learns that the table is gone, and other tables are read as ever.
+func TestDropInTheWay(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, Options{})
+	deaf := Options{URL: db.o.URL}
+	deaf.hooks.heard = func(string) bool { return false }
+	other := mustOpen(t, deaf)
+	loadedTable(t, db, "t", 10)
+	loadedTable(t, db, "u", 10)
+	tab, err := other.Table(t.Context(), jobAccount, "t")
+	must(t, err)
+	untouched, err := other.Table(t.Context(), jobAccount, "u")
+	must(t, err)
+	dump, c := outsider(t, db, "pg_dump"), mustConnect(t, db.o.URL)
+	mustExec(t, dump, "BEGIN; LOCK TABLE "+rowsOf(tab.ID)+" IN ACCESS SHARE MODE")
+	markDropped(t, db, "t")
+	l := claimed(t, db, storage.TableDrop, jobNow())
+	k := jobRows(t, tab, jobItem(1))[0].Key
+	stop, stepped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			_, err := l.Step(t.Context(), jobNow())
+			select {
+			case <-stop:
+				stepped <- err
+				return
+			default:
+			}
+		}
+	}()
+	for range 5 {
+		awaitLock(t, c)
+		_, err = other.Get(t.Context(), tab, k)
+		wantIs(t, err, storage.ErrTableNotFound)
+		if row, err := other.Get(t.Context(), untouched, k); err != nil || row == nil {
+			t.Errorf("%v, %v", row, err)
+		}
+	}
+	close(stop)
+	wantIs(t, <-stepped, storage.ErrHeld)
+	mustExec(t, dump, "ROLLBACK")
+	complete(t, l, jobNow())
+}
+
+// awaitLock waits until somebody waits for a lock in the database.
+func awaitLock(t testing.TB, c *pgx.Conn) {
+	t.Helper()
+	for selectInt(t, c, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") == 0 {
+		must(t, t.Context().Err())
+	}
+}
+
+// TestDropMeetsStatistics: who stores statistics while the table goes leaves
+// nothing of it.
+func TestDropMeetsStatistics(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, Options{})
+	c, counter := mustConnect(t, db.o.URL), outsider(t, db, "statistics")
+	tab := loadedTable(t, db, "t", 0)
+	mustExec(t, c, "DELETE FROM extenddb.index_stats") // as if nobody had counted before
+	mustExec(t, counter, "BEGIN")
+	mustExec(t, counter, setStats, int64(tab.ID), 1, 1, jobNow(), 0)
+	mustExec(t, counter, setIndexStats, int64(tab.ID), []int64{int64(tab.Indexes[0].ID)}, []int64{1}, []int64{1})
+	mustExec(t, counter, setSample, int64(tab.ID), 0, "", jobNow())
+	markDropped(t, db, "t")
+	l := claimed(t, db, storage.TableDrop, jobNow())
+	_, err := l.Step(t.Context(), jobNow())
+	wantIs(t, err, storage.ErrHeld)
+	stepped := make(chan error, 1)
+	go func() {
+		err := error(storage.ErrHeld)
+		for errors.Is(err, storage.ErrHeld) {
+			_, err = l.Step(t.Context(), jobNow())
+		}
+		stepped <- err
+	}()
+	awaitLock(t, c)
+	mustExec(t, counter, "COMMIT")
+	must(t, <-stepped)
+	checkOrphans(t, c)
 }
 
 // TestDropStopsAtDependents: what somebody made on our storage is named; nobody
