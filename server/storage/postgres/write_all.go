@@ -74,7 +74,7 @@ func (db *DB) transact(ctx context.Context, cs []*change, token *storage.Token, 
 			t.doubt, doubts = lost, doubts+1
 			again = doubts < maxDoubts
 		case errors.Is(err, storage.ErrReplayed) && t.doubt != nil:
-			return nil // by this very call
+			err, t.doubt = nil, nil // by this very call
 		case errors.Is(err, storage.ErrStale):
 			if stale++; stale < maxStale {
 				t.fresh = true
