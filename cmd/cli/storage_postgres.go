@@ -149,6 +149,9 @@ func postgresError(shown string, err error) error {
 		return e
 	case errors.As(err, &refused):
 		e.Err = fmt.Errorf("open %s: %s", shown, refused.Reason)
+		if strings.HasPrefix(refused.Reason, "the connection string") {
+			e.Code = exitUsage
+		}
 		return e.hint("%s", refused.Remedy)
 	case errors.As(err, &connect):
 		return e.hint("is PostgreSQL running there, and reachable? the URL is postgres://USER@HOST:PORT/DATABASE; what it leaves out comes from PGHOST, PGPORT, PGUSER, PGDATABASE and the like")

@@ -23,8 +23,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// ErrForeign: a schema of ours holds what is not ours, or not all that is. The
-// database was not changed.
+// ErrForeign is the error of a database in whose schemas of ours there is what is
+// not ours, or not all that is. It was not changed.
 var ErrForeign = errors.New("not an ExtendDB database")
 
 // createMigrations makes a schema only where there is none: an administrator may
