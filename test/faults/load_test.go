@@ -184,11 +184,11 @@ func (l *load) transact(c int) {
 	body += fmt.Sprintf(`,"ClientRequestToken":"%s-%d"}`, strings.ReplaceAll(id, " ", "-"), rand.Uint32())
 	o := refused
 	for range 20 {
-		switch got := l.verdict("TransactWriteItems", l.call("TransactWriteItems", body)); {
-		case got == acked:
+		switch l.verdict("TransactWriteItems", l.call("TransactWriteItems", body)) {
+		case acked:
 			l.ledger.record(id, keys, acked)
 			return
-		case got == doubt:
+		case doubt:
 			o = doubt
 		}
 		if l.stopped() {
