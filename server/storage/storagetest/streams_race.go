@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -175,7 +176,7 @@ func checkViewSwitched(e *env) {
 	e.horizon()
 	kinds := append(views(), "")
 	var written sync.Map // the view of each item's write, by item
-	var switched atomic.Int64
+	var switched, made atomic.Int64
 	e.together(workers, func(i int) error {
 		for n := range repeats {
 			if i == 0 {
@@ -186,8 +187,12 @@ func checkViewSwitched(e *env) {
 					return err
 				}
 				switched.Add(1)
+				for made.Load() < int64(n*(workers-1)/2) { // some of each kind
+					runtime.Gosched()
+				}
 				continue
 			}
+			made.Add(1)
 			it := item("pk", fmt.Sprint(i), "sk", n)
 			w := putWrite(t, it)
 			w.Blind = n%2 == 0
@@ -202,6 +207,7 @@ func checkViewSwitched(e *env) {
 				r, err = e.e.Write(e.ctx, w)
 			}
 			if err != nil {
+				made.Store(math.MaxInt32)
 				return err
 			}
 			written.Store(string(ddb.AppendItem(nil, it)), r.Table.Def.StreamViewType)
