@@ -50,13 +50,13 @@ func (c *chunk) add(v variant, p []byte, cols [][]byte) error {
 	}
 	n := copy(parts[first:4], cols)
 	cols = cols[n:]
+	if v.want == storage.Items && cols[3] == nil {
+		return fmt.Errorf("%w: an index entry has no row", storage.ErrCorrupt)
+	}
 	if v.want != storage.Keys || !v.index {
 		sp.size, cols = int(int32Of(cols[0])), cols[1:]
 	}
 	if v.want == storage.Items {
-		if cols[2] == nil {
-			return fmt.Errorf("%w: an index entry has no row", storage.ErrCorrupt)
-		}
 		sp.ver, sp.flags, cols = int64Of(cols[0]), uint8(int16Of(cols[1])), cols[2:]
 	}
 	if v.want != storage.Sizes {

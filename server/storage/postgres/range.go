@@ -75,7 +75,7 @@ func newScan(db *DB, t *storage.Table, r *storage.Range) *scan {
 	if r.Bytes > 0 {
 		s.budget = min(r.Bytes, maxAhead)
 	}
-	s.v, s.lower, s.upper = variantOf(r)
+	s.v, s.lower, s.upper = variantOf(t, r)
 	s.pace = db.reads.pace(paceKey{t.ID, r.Index, s.v.want == storage.Items})
 	return s
 }

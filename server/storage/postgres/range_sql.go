@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/storage"
 )
 
@@ -30,16 +31,20 @@ type variant struct {
 	upper   bool
 	reverse bool
 	limit   bool // at most so many rows
+	whole   bool // the index projects whole items: their sizes are those of the rows
 	want    storage.Want
 }
 
 // variantOf returns the variant of a range, its bounds included, and the values of
 // those. An upper bound that is nil is none.
-func variantOf(r *storage.Range) (v variant, lower, upper [][]byte) {
+func variantOf(t *storage.Table, r *storage.Range) (v variant, lower, upper [][]byte) {
 	v = variant{index: r.Index != 0, part: r.P != nil, reverse: r.Reverse, want: r.Want}
 	if v.want == storage.Keys && v.index && v.part && shortened(r.P) {
 		v.want = storage.Items // each row is needed
 	}
+	v.whole = v.want == storage.Items && slices.ContainsFunc(t.Indexes, func(ix *storage.Index) bool {
+		return ix.ID == r.Index && ix.Projection.ProjectionType == ddb.ProjectAll
+	})
 	lower, upper = v.bounds(r)
 	v.lower = slices.ContainsFunc(lower, func(b []byte) bool { return len(b) > 0 })
 	v.upper = upper != nil
@@ -157,8 +162,12 @@ func (v variant) entries(t storage.TableID, ix storage.IndexID) string {
 		return "SELECT " + keys + ", CASE WHEN " + short + " THEN (SELECT t.item FROM " + rowsOf(t) +
 			" t WHERE t.pk = x.pk AND t.sk = x.sk) END AS item FROM " + x + v.where("x.") + v.order("x.") + v.limited()
 	}
+	size, needed := "x.size", keys+", x.size"
+	if v.whole {
+		size, needed = "t.size", keys // so that the index alone is scanned
+	}
 	// A row that is missing must show: LEFT JOIN.
-	return "SELECT " + keys + ", x.size, t.ver, t.flags, t.item FROM (SELECT " + keys + ", x.size FROM " + x +
+	return "SELECT " + keys + ", " + size + ", t.ver, t.flags, t.item FROM (SELECT " + needed + " FROM " + x +
 		v.where("x.") + v.order("x.") + v.limited() + ") x LEFT JOIN " + rowsOf(t) + " t ON t.pk = x.pk AND t.sk = x.sk" + v.order("x.")
 }
 

@@ -92,7 +92,11 @@ func variants() []variant {
 					for _, reverse := range flags {
 						for _, limit := range flags {
 							for want := storage.Sizes; want <= storage.Items; want++ {
-								all = append(all, variant{index, part, lower, upper, reverse, limit, want})
+								v := variant{index, part, lower, upper, reverse, limit, false, want}
+								if all = append(all, v); index && want == storage.Items {
+									v.whole = true
+									all = append(all, v)
+								}
 							}
 						}
 					}
@@ -203,7 +207,7 @@ func planProblem(v variant, plan string) string {
 		}
 	}
 	scan := "Index Scan"
-	if v.index && v.want == storage.Keys {
+	if v.index && (v.want == storage.Keys || v.whole) {
 		scan = "Index Only Scan"
 	}
 	if v.reverse {
