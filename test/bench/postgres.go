@@ -260,7 +260,7 @@ func (r *postgresRig) load(ctx context.Context, l *local, def ddb.TableDefinitio
 		return fmt.Errorf("load %s: %w", def.TableName, err)
 	}
 	defer load.Abort() // does nothing once it is finished
-	item := newHoles(text)
+	item := newHoles(text, partitions)
 	var rows []storage.LoadRow
 	for n := range partitions * perPartition {
 		item.fill(place{n / perPartition, n % perPartition, firstCount})

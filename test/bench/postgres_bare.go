@@ -117,7 +117,7 @@ INSERT INTO bare.base SELECT ver, pk, sk, item FROM extenddb_data.t_%d;`, t.ID)
 		sql += fmt.Sprintf(`
 CREATE TABLE bare.copy%[1]d (p bytea NOT NULL, s bytea NOT NULL, pk bytea NOT NULL, sk bytea NOT NULL, item bytea NOT NULL, PRIMARY KEY (p, s, pk, sk));
 CREATE INDEX ON bare.copy%[1]d (pk, sk);
-INSERT INTO bare.copy%[1]d SELECT x.p, x.s, x.pk, x.sk, b.item FROM extenddb_data.x_%[2]d x JOIN bare.base b USING (pk, sk);`, i, t.Indexes[i].ID)
+INSERT INTO bare.copy%[1]d SELECT x.p, x.s, x.pk, x.sk, b.item FROM extenddb_data.x_%[2]d x JOIN bare.base b USING (pk, sk) ORDER BY x.pk, x.sk;`, i, t.Indexes[i].ID)
 	}
 	return r.exec(ctx, inProcess, sql)
 }

@@ -73,6 +73,7 @@ type contest struct {
 	name    string
 	clients []int
 	targets []string
+	warm    int // times as long as a cell: there is much to prepare
 	each    map[string]*postgresTarget
 }
 
@@ -112,6 +113,11 @@ func (p *Postgres) measure(ctx context.Context, c contest, clients, repeat int, 
 		slices.Reverse(targets)
 	}
 	for _, name := range targets {
+		if c.warm > 0 && repeat == 0 {
+			if _, err := measure(ctx, c.each[name], operation{}, clients, time.Duration(c.warm)*d); err != nil {
+				return fmt.Errorf("PostgreSQL, %s, warming up: %w", c.name, err)
+			}
+		}
 		s, err := measure(ctx, c.each[name], operation{}, clients, d)
 		if err != nil {
 			return fmt.Errorf("PostgreSQL, %s, %d clients, %s: %w", c.name, clients, name, err)
@@ -142,7 +148,7 @@ func (r *postgresRig) contests(ctx context.Context) ([]contest, error) {
 	all := []contest{}
 	for i, name := range []string{cellGet, cellPut, cellQuery} {
 		op := operations()[[]int{0, 1, 3}[i]]
-		all = append(all, contest{name, []int{single, many, hotClients}, []string{targetBare, targetStorage, targetEngine, targetHTTP}, map[string]*postgresTarget{
+		all = append(all, contest{name: name, clients: []int{single, many, hotClients}, targets: []string{targetBare, targetStorage, targetEngine, targetHTTP}, each: map[string]*postgresTarget{
 			targetBare:    r.bareTarget(table, op.name),
 			targetStorage: r.storageTarget(op),
 			targetEngine:  r.engineTarget(r.local, op.name, op.body, r.local.sizes[op.name], r.sizes.partitions),
@@ -155,32 +161,34 @@ func (r *postgresRig) contests(ctx context.Context) ([]contest, error) {
 	}
 	body := `{"TableName":"` + indexedName(2) + `","Item":` + indexedText(2, "") + `}`
 	all = append(all,
-		contest{cellHot, []int{hotClients}, []string{targetBare, targetEngine}, map[string]*postgresTarget{
+		contest{name: cellHot, clients: []int{hotClients}, targets: []string{targetBare, targetEngine}, each: map[string]*postgresTarget{
 			targetBare:   r.hotTarget(table),
 			targetEngine: r.hotEngine(),
 		}},
-		contest{cellIndexed, []int{many}, []string{targetCopies, targetEngine}, map[string]*postgresTarget{
+		contest{name: cellIndexed, clients: []int{many}, targets: []string{targetCopies, targetEngine}, each: map[string]*postgresTarget{
 			targetCopies: r.copyTarget(func(c copyRequests) func(context.Context) error { return c.overwrite }),
 			targetEngine: r.engineTarget(r.local, "PutItem", body, len("{}"), r.sizes.indexed),
 		}},
-		contest{cellItems, []int{single, many}, []string{targetCopies, targetStorage}, map[string]*postgresTarget{
+		contest{name: cellItems, clients: []int{single, many}, targets: []string{targetCopies, targetStorage}, each: map[string]*postgresTarget{
 			targetCopies:  r.copyTarget(func(c copyRequests) func(context.Context) error { return c.query("s, pk, sk, item") }),
 			targetStorage: r.indexTarget(indexed, storage.Items),
 		}},
-		contest{cellKeys, []int{single, many}, []string{targetCopies, targetStorage}, map[string]*postgresTarget{
+		contest{name: cellKeys, clients: []int{single, many}, targets: []string{targetCopies, targetStorage}, each: map[string]*postgresTarget{
 			targetCopies:  r.copyTarget(func(c copyRequests) func(context.Context) error { return c.query("s, pk, sk") }),
 			targetStorage: r.indexTarget(indexed, storage.Keys),
 		}},
 	)
 	for i, name := range []string{cellSmall, cellLarge} {
-		body := `{"TableName":"` + []string{"small", "large"}[i] + `","IndexName":"by-g01","KeyConditionExpression":"g01 = :p","ExpressionAttributeValues":{":p":{"S":"q` + markPartition + `"}}}`
+		body := `{"TableName":"` + []string{"small", "large"}[i] + `","IndexName":"by-g01","KeyConditionExpression":"g01 = :p","ExpressionAttributeValues":{":p":{"S":"q` + markIndex + `"}}}`
 		all = append(all, engineOnly(name, r.engineTarget(r.local, "Query", body, 0, r.sizes.large)))
 	}
-	return append(all, engineOnly(cellMany, r.manyTarget())), nil
+	last := engineOnly(cellMany, r.manyTarget())
+	last.warm = 10 // each connection prepares a statement for each table
+	return append(all, last), nil
 }
 
 func engineOnly(name string, t *postgresTarget) contest {
-	return contest{name, []int{many}, []string{targetEngine}, map[string]*postgresTarget{targetEngine: t}}
+	return contest{name: name, clients: []int{many}, targets: []string{targetEngine}, each: map[string]*postgresTarget{targetEngine: t}}
 }
 
 // bareTarget makes one of the requests by hand.
@@ -210,7 +218,7 @@ func (r *postgresRig) storageTarget(op operation) *postgresTarget {
 // many bytes, if that is not 0.
 func (r *postgresRig) engineTarget(l *local, op, text string, want, partitions int) *postgresTarget {
 	return &postgresTarget{rig: r, make: func(ctx context.Context, i int) (func() error, error) {
-		f, body, w := l.operations(ctx)[op], newHoles(text), newWalk(partitions, i)
+		f, body, w := l.operations(ctx)[op], newHoles(text, partitions), newWalk(partitions, i)
 		var out api.Body
 		return func() error {
 			body.fill(w.next())
@@ -247,7 +255,7 @@ func (r *postgresRig) hotTarget(t *storage.Table) *postgresTarget {
 func (r *postgresRig) hotEngine() *postgresTarget {
 	op := operations()[2]
 	return &postgresTarget{rig: r, make: func(ctx context.Context, i int) (func() error, error) {
-		f, body, w := r.wide.operations(ctx)[op.name], newHoles(op.body), newWalk(min(hotKeys, r.sizes.partitions), i)
+		f, body, w := r.wide.operations(ctx)[op.name], newHoles(op.body, r.sizes.partitions), newWalk(min(hotKeys, r.sizes.partitions), i)
 		var out api.Body
 		return func() error {
 			body.fill(hot(w.next()))
@@ -259,7 +267,7 @@ func (r *postgresRig) hotEngine() *postgresTarget {
 
 func (r *postgresRig) copyTarget(of func(copyRequests) func(context.Context) error) *postgresTarget {
 	return &postgresTarget{rig: r, make: func(ctx context.Context, i int) (func() error, error) {
-		c, w := copyRequests{r.bare, newRowBytes()}, newWalk(r.sizes.indexed, i)
+		c, w := copyRequests{r.bare, newRowBytes(r.sizes.indexed)}, newWalk(r.sizes.indexed, i)
 		do := of(c)
 		return func() error {
 			c.row.fill(w.next())
@@ -271,7 +279,7 @@ func (r *postgresRig) copyTarget(of func(copyRequests) func(context.Context) err
 // indexTarget reads a partition of the second index of a table.
 func (r *postgresRig) indexTarget(t *storage.Table, want storage.Want) *postgresTarget {
 	return &postgresTarget{rig: r, make: func(ctx context.Context, i int) (func() error, error) {
-		row, w := newRowBytes(), newWalk(r.sizes.indexed, i)
+		row, w := newRowBytes(r.sizes.indexed), newWalk(r.sizes.indexed, i)
 		return func() error {
 			row.fill(w.next())
 			n := 0
@@ -296,7 +304,7 @@ func (r *postgresRig) manyTarget() *postgresTarget {
 		f, w := r.local.operations(ctx)[get.name], newWalk(1, i)
 		bodies := make([]holes, r.sizes.many)
 		for n := range bodies {
-			bodies[n] = newHoles(strings.Replace(get.body, tableName, manyName(n), 1))
+			bodies[n] = newHoles(strings.Replace(get.body, tableName, manyName(n), 1), 1)
 		}
 		var out api.Body
 		return func() error {

@@ -26,8 +26,18 @@ func plainText() string { return itemText }
 
 func indexedName(indexes int) string { return fmt.Sprintf("indexed-%d", indexes) }
 
+// markIndex stands for the partition of an item in its second index.
+const markIndex = "&&&&"
+
+// indexPartition is a place's partition in the second index of a table of so
+// many partitions: as many items as in one of the table, from as many of its
+// partitions.
+func indexPartition(at place, partitions int) int {
+	return (at.partition*perPartition + at.row) % partitions
+}
+
 // indexKey is the hash attribute of an index: the first one's changes with each
-// put, the second one has the partitions of the table, the others never change.
+// put, the second one's has partitions of its own, the others never change.
 func indexKey(i int) string { return fmt.Sprintf("g%02d", i) }
 
 func indexedDefinition(name string, indexes int, projection string) ddb.TableDefinition {
@@ -53,7 +63,7 @@ func indexedText(indexes int, more string) string {
 		case 0:
 			value = "v" + markCount
 		case 1:
-			value = "q" + markPartition
+			value = "q" + markIndex
 		}
 		fmt.Fprintf(&keys, `%q:{"S":%q},`, indexKey(i), value)
 	}
@@ -65,13 +75,14 @@ func indexedText(indexes int, more string) string {
 
 // holes is a text in which every hole is filled in place, wherever it occurs.
 type holes struct {
-	text                  []byte
-	partition, row, count []int // offsets
+	text                         []byte
+	partition, row, count, index []int // offsets
+	partitions                   int   // of the table
 }
 
-func newHoles(text string) holes {
-	h := holes{text: []byte(text)}
-	for mark, offsets := range map[string]*[]int{markPartition: &h.partition, markRow: &h.row, markCount: &h.count} {
+func newHoles(text string, partitions int) holes {
+	h := holes{text: []byte(text), partitions: partitions}
+	for mark, offsets := range map[string]*[]int{markPartition: &h.partition, markRow: &h.row, markCount: &h.count, markIndex: &h.index} {
 		for from := 0; ; {
 			i := bytes.Index(h.text[from:], []byte(mark))
 			if i < 0 {
@@ -94,16 +105,20 @@ func (h holes) fill(at place) {
 	for _, o := range h.count {
 		digits(h.text, o, len(markCount), at.count)
 	}
+	for _, o := range h.index {
+		digits(h.text, o, len(markIndex), indexPartition(at, h.partitions))
+	}
 }
 
 // rowBytes are a row of an indexed table as a reference stores it: keys end in
 // a zero byte, as the engine's do.
 type rowBytes struct{ pk, sk, item, g0, g1 holes }
 
-func newRowBytes() rowBytes {
+func newRowBytes(partitions int) rowBytes {
+	of := func(text string) holes { return newHoles(text, partitions) }
 	return rowBytes{
-		pk: newHoles("p" + markPartition + "\x00"), sk: newHoles("s" + markRow), item: newHoles(indexedText(2, "")),
-		g0: newHoles("v" + markCount + "\x00"), g1: newHoles("q" + markPartition + "\x00"),
+		pk: of("p" + markPartition + "\x00"), sk: of("s" + markRow), item: of(indexedText(2, "")),
+		g0: of("v" + markCount + "\x00"), g1: of("q" + markIndex + "\x00"),
 	}
 }
 

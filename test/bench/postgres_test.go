@@ -82,9 +82,9 @@ func TestPostgresVerdicts(t *testing.T) {
 
 func TestHoles(t *testing.T) {
 	t.Parallel()
-	h := newHoles("p" + markPartition + " q" + markPartition + " s" + markRow + " v" + markCount)
+	h := newHoles("p"+markPartition+" p"+markPartition+" s"+markRow+" v"+markCount+" q"+markIndex, 50)
 	h.fill(place{12, 3, firstCount})
-	if got, want := string(h.text), "p0012 q0012 s03 v1000000000"; got != want {
+	if got, want := string(h.text), "p0012 p0012 s03 v1000000000 q0003"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
