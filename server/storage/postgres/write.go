@@ -253,14 +253,13 @@ func (db *DB) writeBlind(ctx context.Context, conn *pgxpool.Conn, c *change) (se
 
 // modify reads, decides and writes, until nobody comes in between.
 func (db *DB) modify(ctx context.Context, conn *pgxpool.Conn, c *change) error {
-	fresh := false
-	for lost := 0; lost < maxLost; {
-		err := db.attempt(ctx, conn, c, fresh)
+	for lost, stale := 0, false; lost < maxLost; {
+		err := db.attempt(ctx, conn, c, stale)
 		switch {
 		case errors.Is(err, errOvertaken):
-			lost++
-		case errors.Is(err, storage.ErrStale) && !fresh:
-			fresh = true
+			lost, stale = lost+1, false
+		case errors.Is(err, storage.ErrStale) && !stale:
+			stale = true
 		case errors.Is(err, storage.ErrStale), isConflict(err):
 			return errOvertaken // a transaction tries more often
 		default:

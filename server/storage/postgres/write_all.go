@@ -80,11 +80,15 @@ func (db *DB) transact(ctx context.Context, cs []*change, token *storage.Token, 
 				t.fresh = true
 				continue
 			}
-			err = fmt.Errorf("%w: %w", storage.ErrConflict, err)
+			if isStale(err) { // each definition names what is not there
+				err = only(storage.ErrCorrupt, err)
+			} else {
+				err = only(storage.ErrConflict, err)
+			}
 		case errors.Is(err, storage.ErrConflict), errors.Is(err, errUnheld):
 			conflicts++
 			again = conflicts < maxConflicts
-			err = fmt.Errorf("%w: %w", storage.ErrConflict, err)
+			err = only(storage.ErrConflict, err)
 		case t.doubt != nil && errors.Is(err, storage.ErrUnavailable):
 			doubts++
 			again = doubts < maxDoubts
@@ -121,8 +125,11 @@ func (t *transaction) final(err error) error {
 	if err == nil || t.doubt == nil || errors.As(err, &c) {
 		return err
 	}
-	return fmt.Errorf("%w: %w: %w", storage.ErrInDoubt, t.doubt.cause, err)
+	return only(storage.ErrInDoubt, fmt.Errorf("%w: %w", t.doubt, err))
 }
+
+// only is an error of one kind, however many the cause is of.
+func only(kind, cause error) error { return fmt.Errorf("%w: %s", kind, cause.Error()) }
 
 // run is one attempt: rows and places are locked and read in one trip, written
 // and committed in another.

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/extenddb/extenddb/server/storage"
+)
+
+// TestKeyLocks: a row has one writer at a time, in order; who gives up leaves
+// nothing locked, and several rows are taken in one order.
+func TestKeyLocks(t *testing.T) {
+	t.Parallel()
+	var locks keyLocks
+	tab := &storage.Table{ID: 1}
+	of := func(pks ...string) (cs []*change) {
+		for _, pk := range pks {
+			cs = append(cs, &change{w: storage.Write{Table: tab, Key: storage.Key{PK: []byte(pk)}}})
+		}
+		return cs
+	}
+	counters, all := map[string]int{"a": 0, "b": 0}, []string{"a", "b"}
+	err := together(8, func(i int) error {
+		for range 200 {
+			own := []string{all[i%2], all[1-i%2], all[i%2]}[:1+i%3] // the same one twice, too
+			unlock, err := locks.lock(t.Context(), of(own...)...)
+			if err != nil {
+				return err
+			}
+			if len(own) > 1 {
+				counters["a"]++
+				counters["b"]++
+			}
+			unlock()
+		}
+		return nil
+	})
+	if want := 200 * 5; err != nil || counters["a"] != want || counters["b"] != want {
+		t.Errorf("%v, want %d of each: %v", counters, want, err)
+	}
+	unlock, err := locks.lock(t.Context(), of("b")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := locks.lock(ctx, of("a", "b")...); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want %v", err, context.Canceled)
+	}
+	unlock()
+	for _, ch := range locks.locks {
+		if len(ch) > 0 {
+			t.Error("a lock stays")
+		}
+	}
+}
+
+// TestWriteEachConnections: all calls together leave connections to others.
+func TestWriteEachConnections(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, Options{MaxConns: 6})
+	tab := create(t, db, hashTable("t"))
+	var ws []storage.Write
+	for i := range 40 {
+		ws = append(ws, put(tab, item(fmt.Sprint("k", i))))
+	}
+	mustWrite(t, db, ws...)
+	c, holder := mustConnect(t, db.o.URL), mustConnect(t, db.o.URL)
+	mustExec(t, holder, "BEGIN")
+	mustExec(t, holder, "SELECT 1 FROM "+rowsOf(tab.ID)+" FOR UPDATE")
+	done := make(chan error, 2)
+	for i := range 2 {
+		go func() {
+			var errs []error
+			for _, r := range db.WriteEach(context.WithoutCancel(t.Context()), ws[20*i:20*i+20]) {
+				errs = append(errs, r.Err)
+			}
+			done <- errors.Join(errs...)
+		}()
+	}
+	if n := len(blocked(t, c, 5)); n > 5 { // two calls, three helpers
+		t.Errorf("%d connections are in use, want 5", n)
+	}
+	if _, err := db.Table(t.Context(), acct, "none"); !errors.Is(err, storage.ErrTableNotFound) { // it needs one
+		t.Errorf("error %v", err)
+	}
+	mustExec(t, holder, "COMMIT")
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := db.writes.helpers.Load(); n != 0 {
+		t.Errorf("%d helpers are left", n)
+	}
+}
+
+// TestWriteMissingRelation: a table whose relation is gone is damaged; nobody tries
+// for ever.
+func TestWriteMissingRelation(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, Options{})
+	tab := create(t, db, indexed("t", "a"))
+	mustWrite(t, db, put(tab, item("x", "a", "1")))
+	mustExec(t, mustConnect(t, db.o.URL), "DROP TABLE "+entriesOf(tab.Indexes[0].ID))
+	for name, write := range map[string]func(w storage.Write) error{
+		"Write":    func(w storage.Write) error { _, err := db.Write(t.Context(), w); return err },
+		"WriteAll": func(w storage.Write) error { _, err := db.WriteAll(t.Context(), []storage.Write{w}, nil); return err },
+	} {
+		if err := write(put(tab, item("x", "a", "2"))); !errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrStale) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestCorruptRow: a row that nobody can read is not written over as if it were
+// not there.
+func TestCorruptRow(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, Options{})
+	c := mustConnect(t, db.o.URL)
+	for i, text := range []string{"no item", `{"a":{"S":"x"}}`} {
+		tab := create(t, db, indexed(fmt.Sprint("table", i), "a"))
+		mustExec(t, c, "INSERT INTO "+rowsOf(tab.ID)+" (ver, size, flags, pk, sk, item) VALUES (1, 1, 0, $1, '', $2)", key(tab, "x").PK, []byte(text))
+		for _, err := range []error{
+			db.WriteEach(t.Context(), []storage.Write{put(tab, item("x"))})[0].Err,
+			func() error {
+				_, err := db.WriteAll(t.Context(), []storage.Write{put(tab, item("x"))}, nil)
+				return err
+			}(),
+		} {
+			if !errors.Is(err, storage.ErrCorrupt) {
+				t.Errorf("error %v, want ErrCorrupt", err)
+			}
+		}
+	}
+}
+
+// TestClosedWrites: a closed engine writes nothing.
+func TestClosedWrites(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, Options{})
+	tab := create(t, db, hashTable("t"))
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, one := db.Write(t.Context(), put(tab, item("x")))
+	_, all := db.WriteAll(t.Context(), []storage.Write{put(tab, item("x"))}, nil)
+	_, horizon := db.Horizon(t.Context())
+	_, records := db.Records(t.Context(), tab.ID, 0, 1, 1, 0)
+	for i, err := range []error{one, all, horizon, records, db.WriteEach(t.Context(), []storage.Write{put(tab, item("x"))})[0].Err} {
+		if !errors.Is(err, storage.ErrClosed) {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+}
