@@ -116,7 +116,7 @@ func (s *scan) query(ctx context.Context, n int) error {
 	v := s.v
 	v.limit = true
 	args := append(v.arguments(s.t.ID, s.r, s.lower, s.upper), int64(n))
-	rows, err := s.c.Query(ctx, v.sql(s.t.ID, s.r.Index), args...)
+	rows, err := s.c.Query(ctx, s.pace.text(v, s.t.ID, s.r.Index), args...)
 	if err != nil {
 		return s.outdated(ctx, err)
 	}
@@ -152,7 +152,7 @@ func (s *scan) tryOnce(ctx context.Context, n int) (all bool, err error) {
 
 // open begins to read by a cursor.
 func (s *scan) open(ctx context.Context, n int) (err error) {
-	s.cur, err = openCursor(ctx, s.c.Conn(), "BEGIN READ ONLY", s.v.sql(s.t.ID, s.r.Index),
+	s.cur, err = openCursor(ctx, s.c.Conn(), "BEGIN READ ONLY", s.pace.text(s.v, s.t.ID, s.r.Index),
 		s.v.arguments(s.t.ID, s.r, s.lower, s.upper), n)
 	if err != nil {
 		return s.outdated(ctx, err)
@@ -283,10 +283,32 @@ func (x *reads) recycle(c *chunk) {
 	}
 }
 
-// pace is what is known of ranges of one kind: how much to ask for at a time.
+// pace is what is known of ranges of one kind: how much to ask for at a time,
+// and how.
 type pace struct {
 	width atomic.Int64 // bytes of a row, about; 0: unknown
 	long  atomic.Bool  // the last one within a partition did not fit into one statement
+
+	mu    sync.RWMutex
+	texts map[variant]string // of its statements
+}
+
+// text returns the statement of a variant, which is made once.
+func (p *pace) text(v variant, t storage.TableID, ix storage.IndexID) string {
+	p.mu.RLock()
+	text := p.texts[v]
+	p.mu.RUnlock()
+	if text != "" {
+		return text
+	}
+	text = v.sql(t, ix)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.texts == nil {
+		p.texts = map[variant]string{}
+	}
+	p.texts[v] = text
+	return text
 }
 
 type paceKey struct {
@@ -294,6 +316,8 @@ type paceKey struct {
 	ix    storage.IndexID
 	items bool
 }
+
+func itemsOf(t storage.TableID) paceKey { return paceKey{t, 0, true} }
 
 // maxPaces: those of tables that are gone are never asked for again.
 const maxPaces = 20_000

@@ -103,7 +103,7 @@ func proves(cols [][]byte, t *storage.Table) bool {
 // to find them, and the error is ErrStale, or ErrTableNotFound. q is in no
 // transaction that failed.
 func (db *DB) orOutdated(ctx context.Context, q querier, err error, ts ...*storage.Table) error {
-	if !errors.Is(err, errOutdated) && !isStale(err) {
+	if err == nil || !errors.Is(err, errOutdated) && !isStale(err) {
 		return err
 	}
 	changed := codeOf(err) == codePlanChanged
@@ -131,16 +131,47 @@ func (db *DB) GetAll(ctx context.Context, ks []storage.TableKey, budget int) (ro
 			tables = append(tables, k.Table)
 		}
 	}
+	limit := 0 // for the database, where the rows may be too many for the budget
+	if budget > 0 && !db.allFit(tables, len(ks), budget) {
+		limit = budget
+	}
 	err = db.call(ctx, func(c *pgxpool.Conn) (err error) {
-		rows, err = getAll(ctx, c.Conn(), tables, ks, budget)
+		rows, err = getAll(ctx, c.Conn(), tables, ks, limit)
 		return db.orOutdated(ctx, c.Conn(), err, tables...)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return rows, nil
+	sizes := make(map[storage.TableID][2]int, 1) // rows and bytes that came
+	size, n := 0, 0
+	for i, row := range rows {
+		if budget > 0 && size >= budget {
+			break
+		}
+		if n++; row != nil {
+			size += len(row.Item)
+			seen := sizes[ks[i].Table.ID]
+			sizes[ks[i].Table.ID] = [2]int{seen[0] + 1, seen[1] + len(row.Item)}
+		}
+	}
+	for id, seen := range sizes {
+		db.reads.pace(itemsOf(id)).saw(seen[0], seen[1])
+	}
+	return rows[:n], nil
 }
 
+// allFit reports whether so many rows are well within the budget, as far as is
+// known. To have the database keep the budget costs half as much again.
+func (db *DB) allFit(tables []*storage.Table, rows, budget int) bool {
+	for _, t := range tables {
+		if width := db.reads.pace(itemsOf(t.ID)).width.Load(); width == 0 || 2*width*int64(rows) > int64(budget) {
+			return false
+		}
+	}
+	return true
+}
+
+// getAll reads all keys, or as many as are within a budget.
 func getAll(ctx context.Context, c *pgx.Conn, tables []*storage.Table, ks []storage.TableKey, budget int) ([]*storage.Row, error) {
 	q := newAllQuery(ks)
 	var src source

@@ -296,3 +296,32 @@ func TestBudgetIsKeptByTheServer(t *testing.T) {
 		}
 	}
 }
+
+// TestBudgetIsKeptBySurprise: rows that are wider than was known are cut here,
+// and known then.
+func TestBudgetIsKeptBySurprise(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, Options{})
+	tab := mustCreate(t, db, ranged("t"))
+	var items []ddb.Item
+	var ks []storage.TableKey
+	for i := range 10 {
+		items = append(items, row("p", i, strings.Repeat("x", 1000)))
+		ks = append(ks, storage.TableKey{Table: tab, Key: mustKey(t, tab, items[i])})
+	}
+	fill(t, mustConnect(t, db.o.URL), tab, items...)
+	ks = slices.Insert(ks, 1, storage.TableKey{Table: tab, Key: mustKey(t, tab, row("p", 99, ""))}) // absent
+	stored := len(ddb.AppendItem(nil, items[0]))
+	for budget, want := range map[int]int{0: 11, 1: 1, stored: 1, stored + 1: 3, 3*stored + 1: 5, 100 * stored: 11} {
+		for _, width := range []int64{0, 1, 100_000} {
+			db.reads.pace(itemsOf(tab.ID)).width.Store(width)
+			rows, err := db.GetAll(t.Context(), ks, budget)
+			if err != nil || len(rows) != want {
+				t.Errorf("budget %d, width %d: %d rows, want %d (%v)", budget, width, len(rows), want, err)
+			}
+			if got := db.reads.pace(itemsOf(tab.ID)).width.Load(); width < 100_000 && got != int64(stored) {
+				t.Errorf("rows of %d bytes are taken for %d", stored, got)
+			}
+		}
+	}
+}

@@ -203,7 +203,7 @@ func (s *snapshot) ahead() int {
 		return f()
 	}
 	if s.rows == 0 {
-		return s.db.reads.pace(paceKey{s.t.ID, 0, true}).fits(snapshotBytes)
+		return s.db.reads.pace(itemsOf(s.t.ID)).fits(snapshotBytes)
 	}
 	return min(snapshotBytes*s.rows/max(s.size, 1)+1, fetchRows)
 }
