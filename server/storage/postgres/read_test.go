@@ -306,7 +306,7 @@ func TestBudgetIsKeptBySurprise(t *testing.T) {
 	var items []ddb.Item
 	var ks []storage.TableKey
 	for i := range 10 {
-		items = append(items, row("p", i, strings.Repeat("x", 1000)))
+		items = append(items, row("p", 10+i, strings.Repeat("x", 1000)))
 		ks = append(ks, storage.TableKey{Table: tab, Key: mustKey(t, tab, items[i])})
 	}
 	fill(t, mustConnect(t, db.o.URL), tab, items...)
