@@ -30,6 +30,7 @@ func TestConformance(t *testing.T) {
 				db = mustOpen(t, o)
 				return db
 			},
+			Second: func() storage.Engine { return mustOpen(t, o) },
 		}
 	})
 }

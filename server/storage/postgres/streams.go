@@ -37,13 +37,15 @@ func (db *DB) recordArgs(c *change) ([]any, error) {
 // sure: who drew a number up to L had a transaction id by then. So: read L off
 // the sequence, then, in a later statement, draw an id X; once no transaction
 // below X runs any more, all of them have drawn what they ever will up to L,
-// and have ended. Neither id nor number need to be kept with the records.
+// and have ended. Neither id nor number need to be kept with the records. What
+// was found is kept in the catalog: the next server does not fall behind it.
 type horizon struct {
 	once  sync.Once
 	turn  chan struct{} // one poll at a time
 	polls atomic.Int64  // begun
 	err   error         // of the last one
 
+	known bool   // final was read from the catalog
 	final int64  // the answer
 	next  int64  // to be final when nothing below limit runs; 0: nothing waits
 	limit uint64 // a transaction id
@@ -51,6 +53,8 @@ type horizon struct {
 
 // The statements of a poll; each sees what came before it.
 const (
+	getHorizon = "SELECT seq FROM extenddb.horizon"
+	setHorizon = "UPDATE extenddb.horizon SET seq = $1 WHERE seq < $1"
 	lastSeq    = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM extenddb.change_seq"
 	drawID     = "SELECT pg_current_xact_id()::text"
 	oldestID   = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"
@@ -58,7 +62,7 @@ const (
   SELECT q.*, sum(bytes) OVER (ORDER BY seq) - bytes AS before FROM (
     SELECT *, length(keys) + coalesce(length(old), 0) + coalesce(length(new), 0) AS bytes
     FROM extenddb.changes WHERE t = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4) q) q
-WHERE before = 0 OR $5 = 0 OR before < $5 ORDER BY seq`
+WHERE before = 0 OR $5::bigint = 0 OR before < $5::bigint ORDER BY seq`
 )
 
 // Horizon implements storage.Streams.
@@ -88,13 +92,19 @@ func (db *DB) Horizon(ctx context.Context) (int64, error) {
 
 // poll moves the horizon as far as it may go now.
 func (h *horizon) poll(ctx context.Context, c *pgxpool.Conn) error {
+	if !h.known {
+		if err := c.QueryRow(ctx, getHorizon).Scan(&h.final); err != nil {
+			return err
+		}
+		h.known = true
+	}
 	if h.next > 0 {
 		var oldest string
 		if err := c.QueryRow(ctx, oldestID).Scan(&oldest); err != nil {
 			return err
 		}
-		if !h.passed(oldest) {
-			return nil
+		if passed, err := h.passed(ctx, c, oldest); !passed || err != nil {
+			return err
 		}
 	}
 	var last int64
@@ -115,18 +125,21 @@ func (h *horizon) poll(ctx context.Context, c *pgxpool.Conn) error {
 		return err
 	}
 	h.next, h.limit = last, limit
-	h.passed(oldest)
-	return nil
+	_, err = h.passed(ctx, c, oldest)
+	return err
 }
 
 // passed makes what waits final when it is.
-func (h *horizon) passed(oldest string) bool {
+func (h *horizon) passed(ctx context.Context, c *pgxpool.Conn, oldest string) (bool, error) {
 	id, err := strconv.ParseUint(oldest, 10, 64)
 	if err != nil || id < h.limit {
-		return false
+		return false, err
+	}
+	if _, err := c.Exec(ctx, setHorizon, h.next); err != nil {
+		return false, err
 	}
 	h.final, h.next = max(h.final, h.next), 0
-	return true
+	return true, nil
 }
 
 // Records implements storage.Streams.

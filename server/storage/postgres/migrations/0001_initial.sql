@@ -75,6 +75,9 @@ CREATE TABLE extenddb.changes (
   new bytea
 );
 CREATE INDEX ON extenddb.changes (t, seq);
+-- All changes up to seq are there: what any server has found so far.
+CREATE TABLE extenddb.horizon (one boolean PRIMARY KEY CHECK (one), seq bigint NOT NULL) WITH (fillfactor = 50);
+INSERT INTO extenddb.horizon VALUES (true, 0);
 
 CREATE TABLE extenddb.servers (
   id uuid PRIMARY KEY,
