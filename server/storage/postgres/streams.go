@@ -53,11 +53,10 @@ type horizon struct {
 
 // The statements of a poll; each sees what came before it.
 const (
-	getHorizon = "SELECT seq FROM extenddb.horizon"
+	getHorizon = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text, seq FROM extenddb.horizon"
 	setHorizon = "UPDATE extenddb.horizon SET seq = $1 WHERE seq < $1"
 	lastSeq    = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM extenddb.change_seq"
 	drawID     = "SELECT pg_current_xact_id()::text"
-	oldestID   = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"
 	getRecords = `SELECT seq, kind, service, size, at, pk, sk, keys, old, new FROM (
   SELECT q.*, sum(bytes) OVER (ORDER BY seq) - bytes AS before FROM (
     SELECT *, length(keys) + coalesce(length(old), 0) + coalesce(length(new), 0) AS bytes
@@ -92,54 +91,67 @@ func (db *DB) Horizon(ctx context.Context) (int64, error) {
 
 // poll moves the horizon as far as it may go now.
 func (h *horizon) poll(ctx context.Context, c *pgxpool.Conn) error {
-	if !h.known {
-		if err := c.QueryRow(ctx, getHorizon).Scan(&h.final); err != nil {
+	if h.next > 0 || !h.known {
+		passed, err := h.look(c.QueryRow(ctx, getHorizon))
+		if err != nil || h.next > 0 && !passed {
 			return err
 		}
-		h.known = true
-	}
-	if h.next > 0 {
-		var oldest string
-		if err := c.QueryRow(ctx, oldestID).Scan(&oldest); err != nil {
-			return err
-		}
-		if passed, err := h.passed(ctx, c, oldest); !passed || err != nil {
+		if err := h.advance(ctx, c); err != nil {
 			return err
 		}
 	}
 	var last int64
-	if err := c.QueryRow(ctx, lastSeq).Scan(&last); err != nil || last == h.final {
+	if err := c.QueryRow(ctx, lastSeq).Scan(&last); err != nil || last <= h.final {
 		return err
 	}
 	// One trip, but statements of their own. The transaction that draws the id
 	// is the only one of that id, and drew no number.
-	var id, oldest string
+	passed := false
 	batch := &pgx.Batch{}
-	batch.Queue(drawID).QueryRow(func(r pgx.Row) error { return r.Scan(&id) })
-	batch.Queue(oldestID).QueryRow(func(r pgx.Row) error { return r.Scan(&oldest) })
+	batch.Queue(drawID).QueryRow(func(r pgx.Row) error {
+		var id string
+		err := r.Scan(&id)
+		if err == nil {
+			h.limit, err = strconv.ParseUint(id, 10, 64)
+		}
+		return err
+	})
+	batch.Queue(getHorizon).QueryRow(func(r pgx.Row) (err error) {
+		passed, err = h.look(r)
+		return err
+	})
 	if err := c.SendBatch(ctx, batch).Close(); err != nil {
 		return err
 	}
-	limit, err := strconv.ParseUint(id, 10, 64)
-	if err != nil {
-		return err
+	if h.next = last; !passed {
+		return nil
 	}
-	h.next, h.limit = last, limit
-	_, err = h.passed(ctx, c, oldest)
-	return err
+	return h.advance(ctx, c)
 }
 
-// passed makes what waits final when it is.
-func (h *horizon) passed(ctx context.Context, c *pgxpool.Conn, oldest string) (bool, error) {
+// look reads what any server has found, and whether the transactions below
+// limit have ended.
+func (h *horizon) look(r pgx.Row) (passed bool, err error) {
+	var oldest string
+	var found int64
+	if err := r.Scan(&oldest, &found); err != nil {
+		return false, err
+	}
+	h.final, h.known = max(h.final, found), true
 	id, err := strconv.ParseUint(oldest, 10, 64)
-	if err != nil || id < h.limit {
-		return false, err
+	return id >= h.limit, err
+}
+
+// advance makes what waits final, for all servers.
+func (h *horizon) advance(ctx context.Context, c *pgxpool.Conn) error {
+	if h.next > h.final {
+		if _, err := c.Exec(ctx, setHorizon, h.next); err != nil {
+			return err
+		}
+		h.final = h.next
 	}
-	if _, err := c.Exec(ctx, setHorizon, h.next); err != nil {
-		return false, err
-	}
-	h.final, h.next = max(h.final, h.next), 0
-	return true, nil
+	h.next = 0
+	return nil
 }
 
 // Records implements storage.Streams.

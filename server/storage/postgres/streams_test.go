@@ -135,7 +135,6 @@ func TestHorizonWaitsForOlder(t *testing.T) {
 	}
 	mustExec(t, older, "COMMIT")
 	reaches(t, db, first+2)
-	reaches(t, mustOpen(t, Options{URL: db.o.URL}), first+2) // another server
 	// A transaction that draws nothing but has an id delays, no more.
 	mustExec(t, older, "BEGIN")
 	mustExec(t, older, "SELECT pg_current_xact_id()")
@@ -145,6 +144,32 @@ func TestHorizonWaitsForOlder(t *testing.T) {
 	}
 	mustExec(t, older, "ROLLBACK")
 	reaches(t, db, first+3)
+}
+
+// TestHorizonOfServers: what one server has found is known to the others, those
+// that start later too, however long somebody delays them.
+func TestHorizonOfServers(t *testing.T) {
+	t.Parallel()
+	one := mustOpen(t, Options{})
+	two := mustOpen(t, Options{URL: one.o.URL})
+	tab := create(t, one, streaming(hashTable("t"), ddb.ViewKeysOnly))
+	mustWrite(t, one, put(tab, item("a")))
+	reaches(t, two, 1)
+	older := mustConnect(t, one.o.URL)
+	mustWrite(t, one, put(tab, item("b")))
+	reaches(t, one, 2)
+	mustExec(t, older, "BEGIN")
+	mustExec(t, older, "SELECT pg_current_xact_id()")
+	mustWrite(t, one, put(tab, item("c")))
+	for name, db := range map[string]*DB{"the first": one, "the second": two, "a new one": mustOpen(t, Options{URL: one.o.URL})} {
+		for range 2 {
+			if h := horizonOf(t, db); h != 2 {
+				t.Errorf("%s is at %d, want 2", name, h)
+			}
+		}
+	}
+	mustExec(t, older, "ROLLBACK")
+	reaches(t, two, 3)
 }
 
 // TestHorizonIsShared: callers at the same time cost few polls.
