@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/server/storage/keyenc"
 )
@@ -77,7 +76,7 @@ type snapshot struct {
 	ordered bool
 	begun   atomic.Bool // Rows was called
 	closed  atomic.Bool // Close was
-	keys    ddb.Item    // of the row being checked
+	check   storage.StoredRows
 
 	mu    sync.Mutex // guards what follows; held while rows are read ahead
 	s     *session
@@ -207,7 +206,11 @@ func (s *snapshot) Rows(ctx context.Context) iter.Seq2[*storage.Row, error] {
 			var row storage.Row
 			for i := range c.rows {
 				c.row(i, &row)
-				if err := s.check(ctx, &row); err != nil {
+				err := s.alive(ctx)
+				if err == nil {
+					err = s.check.Check(s.t, &row, s.ordered)
+				}
+				if err != nil {
 					fail(err)
 					return
 				}
@@ -259,62 +262,6 @@ func (s *snapshot) alive(ctx context.Context) error {
 		return storage.ErrClosed
 	}
 	return ctx.Err()
-}
-
-// check makes sure that a row is one of the table: a backup of anything else
-// is of no use.
-func (s *snapshot) check(ctx context.Context, row *storage.Row) error {
-	if err := s.alive(ctx); err != nil {
-		return err
-	}
-	if err := s.scan(row.Item); err != nil { // which may quote the item, and that is nobody's business
-		return &damage{fmt.Sprintf("an item of table %q cannot be read", s.t.Name())}
-	}
-	k, err := s.t.KeyOf(s.keys)
-	if err != nil || !k.Equal(row.Key) || s.ordered && keyenc.IsShortened(row.Key.PK) {
-		return &damage{fmt.Sprintf("an item of table %q is under another key than its own", s.t.Name())}
-	}
-	return nil
-}
-
-// scan reads the key attributes of an item, and checks the syntax of the
-// others: to read all of each row would take as long as to compress it.
-func (s *snapshot) scan(item []byte) error {
-	if s.keys == nil {
-		s.keys = ddb.Item{}
-	}
-	clear(s.keys)
-	in := ddb.NewScanner(item)
-	if err := in.Open(ddb.TokenObject); err != nil {
-		return err
-	}
-	for first := true; ; first = false {
-		name, more, err := in.NextKey(first)
-		switch {
-		case err != nil:
-			return err
-		case !more:
-			return in.End()
-		case string(name) == s.t.Hash.Name:
-			err = s.scanKey(in, s.t.Hash.Name)
-		case s.t.Range != nil && string(name) == s.t.Range.Name:
-			err = s.scanKey(in, s.t.Range.Name)
-		default:
-			err = in.Skip()
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-func (s *snapshot) scanKey(in *ddb.Scanner, name string) error {
-	v, bad, err := ddb.ScanValue(in)
-	if err == nil && bad != nil {
-		err = bad
-	}
-	s.keys[name] = v
-	return err
 }
 
 // Close implements storage.Snapshot. It waits for one row to be read at most.
