@@ -47,7 +47,12 @@ func (a *App) backupCreateCommand() *cobra.Command {
 			"A backup is listed once it is complete; SIGINT or SIGTERM ends the work with\n" +
 			"nothing listed of the table under way, as does the loss of the terminal (SIGHUP).\n" +
 			"SIGUSR1 tells how far it is." +
-			exits(0, 1, 2, 3, 10, 11, 12, 130),
+			exitStatus("0    done", "1    failed", "2    wrong usage or configuration",
+				"3    some tables were backed up, and some not", "10   the table, store or database does not exist",
+				"11   the database is in use by others, or PostgreSQL cannot be reached; try later",
+				"12   permission denied: the store, or the database",
+				"13   refused: the database is not fit for it: of another version or program, or unsafe",
+				"130  interrupted: nothing is listed of the table under way"),
 		Example: "  extenddb backup create music --store file:///srv/backups\n" +
 			"  extenddb backup create --all --quiet",
 		Args: someOrAll,

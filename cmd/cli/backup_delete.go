@@ -22,7 +22,10 @@ func (a *App) backupDeleteCommand() *cobra.Command {
 		Short: "Delete backups for good",
 		Long: "delete asks on a terminal, and elsewhere wants --yes. All that are named must be\n" +
 			"there before the first is deleted. ACCOUNT/TABLE/ID may also name an unfinished\n" +
-			"backup, once that is a day old.\n" + namedBackups + exits(0, 1, 2, 3, 10, 11, 12, 13, 130),
+			"backup, once that is a day old.\n" + namedBackups + exitStatus("0    done", "1    failed", "2    wrong usage or configuration",
+			"3    some were deleted, and some not", "10   the backup or store does not exist",
+			"11   an unfinished backup is not a day old; try later", "12   permission denied: the store",
+			"13   refused: not confirmed, or the backup is protected", "130  interrupted"),
 		Example: "  extenddb backup delete latest:music\n  extenddb backup delete 01757500000123-73d8d5bc --yes",
 		Args:    some(1, 0),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -18,7 +18,9 @@ func (a *App) backupListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List the complete backups of a store",
 		Long: "list reads the manifests in the store, oldest backup first. One that is damaged\n" +
-			"is no backup: it is reported on stderr, with exit code 3." + exits(0, 1, 2, 3, 10, 12, 130),
+			"is no backup: it is reported on stderr, with exit code 3." + exitStatus("0    done", "1    failed", "2    wrong usage or configuration",
+			"3    done, but there are backups that cannot be used", "10   the store does not exist",
+			"12   permission denied: the store", "130  interrupted"),
 		Example: "  extenddb backup list --store file:///srv/backups\n  extenddb backup list --table music --output json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

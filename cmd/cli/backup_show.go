@@ -22,7 +22,9 @@ func (a *App) backupShowCommand() *cobra.Command {
 		Use:   "show BACKUP",
 		Short: "Show what is in a backup",
 		Long: "show prints the manifest: definition of the table, counts, data files. With\n" +
-			"--output json the manifest comes as it is stored.\n" + namedBackups + exits(0, 1, 2, 10, 12, 13, 130),
+			"--output json the manifest comes as it is stored.\n" + namedBackups + exitStatus("0    done", "1    failed, or the manifest cannot be used", "2    wrong usage or configuration",
+			"10   the backup or store does not exist", "12   permission denied: the store",
+			"13   refused: the backup is of a newer format", "130  interrupted"),
 		Example: "  extenddb backup show latest:music",
 		Args:    some(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -20,7 +20,9 @@ func (a *App) backupVerifyCommand() *cobra.Command {
 		Use:   "verify BACKUP... | --all",
 		Short: "Prove that backups can be restored",
 		Long: "verify reads every object of a backup: digests, counts, and that each line is an\n" +
-			"item of the table. It writes nothing.\n" + namedBackups + exits(0, 1, 2, 3, 10, 12, 13, 130),
+			"item of the table. It writes nothing.\n" + namedBackups + exitStatus("0    all is there", "1    failed", "2    wrong usage or configuration",
+			"3    there are findings", "10   the backup or store does not exist", "12   permission denied: the store",
+			"13   refused: the backup is of a newer format", "130  interrupted"),
 		Example: "  extenddb backup verify latest:music\n  extenddb backup verify --all --output json",
 		Args:    someOrAll,
 		RunE: func(cmd *cobra.Command, args []string) error {

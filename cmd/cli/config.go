@@ -51,6 +51,9 @@ func (a *App) configShow(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
+	if _, _, err := listenAddr(v); err != nil {
+		a.warn("serve would refuse: "+err.Error(), v.text("log.format") == "json")
+	}
 	list := make([]value, 0, len(settings))
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)

@@ -22,7 +22,7 @@ func readConfig(path string, explicit bool, settings []setting) (map[string]stri
 		return nil, nil
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, usagef("configuration file: %w", err).hint("%q writes one", "extenddb config init --config "+path)
+		return nil, usagef("configuration file: %w", err).hint("this writes one: extenddb config init --config %s", shown(path, "FILE"))
 	}
 	if err != nil {
 		return nil, usagef("configuration file: %w", err).hint("name a readable file with --config")

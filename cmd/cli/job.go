@@ -61,7 +61,7 @@ func (a *App) work(ctx context.Context, v values, j job) (json.RawMessage, error
 		db, err := a.openStorage(ctx, v, log, "")
 		if err == nil {
 			if errors.Is(absent, fs.ErrNotExist) { // is that what was meant?
-				a.warn(fmt.Sprintf("new database %s", d.path), false)
+				a.warn("new database "+v.storage(), false)
 			}
 			result, err := a.workHere(ctx, v, db, j, log, report)
 			return result, j.ended(ctx, result, err)
@@ -102,6 +102,9 @@ func (a *App) workShared(ctx context.Context, v values, j job, log *slog.Logger,
 	db, err := a.openStorage(ctx, v, log, "")
 	if err != nil {
 		return nil, err
+	}
+	if db.isNew { // is that what was meant?
+		a.warn("new database "+v.storage(), false)
 	}
 	result, err := a.workHere(ctx, v, db, j, log, report)
 	return result, j.ended(ctx, result, err)
@@ -224,7 +227,10 @@ func (a *App) commandLog(v values) *slog.Logger {
 	if v.quiet() {
 		level = slog.LevelError
 	}
-	return slog.New(untold{a.newLog(level, a.output == "json").Handler()})
+	if a.output == "json" {
+		return slog.New(untold{a.newLog(level, true).Handler()})
+	}
+	return slog.New(untold{plainLog{w: a.Stderr, level: level}})
 }
 
 // untold leaves out of a log what the command reports itself: how it ended.

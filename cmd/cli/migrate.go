@@ -30,9 +30,15 @@ func (a *App) migrateCommand() *cobra.Command {
 			"copy: of a SQLite file it keeps one beside it, before it changes anything. Of a\n" +
 			"PostgreSQL database make one first (pg_dump), and stop all its servers: those that\n" +
 			"are still there, and another migration, are waited for as --lock-wait says, and\n" +
-			"named. An empty PostgreSQL database is initialised. A SQLite file is migrated by\n" +
+			"named. A SQLite file must be free even to be looked at: that is waited for in every\n" +
+			"form of the command. An empty PostgreSQL database is initialised. A SQLite file is migrated by\n" +
 			"serve as well." +
-			exits(0, 1, 2, 3, 10, 11, 12, 13, 130),
+			exitStatus("0    done, or nothing to do", "1    failed", "2    wrong usage or configuration",
+				"3    of --dry-run: there are steps to carry out", "10   the database does not exist",
+				"11   servers or a migration are in the way, or PostgreSQL cannot be reached; try later",
+				"12   permission denied: the role or the user may not do it",
+				"13   refused: not confirmed, no room for the copy, or a database that is not fit for it",
+				"130  interrupted"),
 		Example: "  extenddb migrate --storage postgres://extenddb@db.example/extenddb --dry-run\n" +
 			"  extenddb migrate --storage postgres://extenddb@db.example/extenddb --yes --lock-wait 2m",
 		Args: noArgs,
@@ -48,8 +54,11 @@ func (a *App) migrateCommand() *cobra.Command {
 
 // migration is the JSON result of migrate.
 type migration struct {
-	Storage  string          `json:"storage"` // URL without password
-	From     int             `json:"from"`    // 0: an empty database
+	Storage  string          `json:"storage"`         // URL without password
+	Hosts    []string        `json:"hosts,omitempty"` // of PostgreSQL, what the URL leads to
+	Database string          `json:"database,omitempty"`
+	User     string          `json:"user,omitempty"`
+	From     int             `json:"from"` // 0: an empty database
 	To       int             `json:"to"`
 	Steps    []migrationStep `json:"steps"` // that were pending
 	DryRun   bool            `json:"dry_run"`
@@ -98,6 +107,9 @@ func (a *App) migrate(cmd *cobra.Command, _ []string) error {
 	text := upToDate(v, done.Plan)
 	if out.Migrated {
 		text = fmt.Sprintf("migrated %s from version %d to %d\n", v.storage(), done.Plan.From, done.Plan.To)
+		if done.Plan.From == 0 {
+			text = fmt.Sprintf("new database %s: it was empty, and was initialised with version %d\n", v.storage(), done.Plan.To)
+		}
 	}
 	if done.Copy != "" {
 		out.Copy = &done.Copy
@@ -110,7 +122,8 @@ func (a *App) migrate(cmd *cobra.Command, _ []string) error {
 }
 
 func newMigration(v values, p migrate.Plan) migration {
-	m := migration{Storage: v.storage(), From: p.From, To: p.To, Steps: []migrationStep{}}
+	t, _ := v.target()
+	m := migration{Storage: v.masked(), Hosts: t.Hosts, Database: t.Database, User: t.User, From: p.From, To: p.To, Steps: []migrationStep{}}
 	for _, s := range p.Steps {
 		m.Steps = append(m.Steps, migrationStep{s.Version, s.Name})
 	}
@@ -138,12 +151,16 @@ func (a *App) planned(v values, p migrate.Plan, dry bool) error {
 		return nil
 	}
 	return (&Error{Code: exitIncomplete, Err: errors.New(plural(int64(len(p.Steps)), "migration is pending", "migrations are pending"))}).
-		hint("run: extenddb migrate --storage %s --yes", v.storage())
+		hint("to carry it out, run the same command with --yes instead of --dry-run")
 }
 
 func stepsText(v values, p migrate.Plan) string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s is of version %d; to version %d:\n", v.storage(), p.From, p.To)
+	if p.From == 0 {
+		fmt.Fprintf(&text, "%s is empty; it will be initialised with version %d:\n", v.storage(), p.To)
+	} else {
+		fmt.Fprintf(&text, "%s is of version %d; to version %d:\n", v.storage(), p.From, p.To)
+	}
 	for _, s := range p.Steps {
 		fmt.Fprintf(&text, "%4d  %s\n", s.Version, s.Name)
 	}
@@ -167,7 +184,7 @@ func (a *App) migrator(v values, cmd *cobra.Command) (migrator, error) {
 	if o.LockWait, _ = cmd.Flags().GetDuration("lock-wait"); o.LockWait < 0 {
 		return migrator{}, usagef("--lock-wait %s: must not be negative", o.LockWait)
 	}
-	log := slog.New(slog.DiscardHandler) // the command tells it all
+	log := a.commandLog(v)
 	switch {
 	case d.memory():
 		return migrator{}, usagef("--storage %s: a database in memory is never of an older version", v.text("storage.url")).
@@ -185,18 +202,22 @@ func postgresMigrator(v values, o postgres.Options, m migrate.Options) migrator 
 		plan: func(ctx context.Context) (migrate.Plan, error) {
 			p, err := postgres.Plan(ctx, o)
 			if err != nil {
-				err = postgresError(v.storage(), err)
+				err = postgresError(v, err)
 			}
+			o.Log = slog.New(slog.DiscardHandler) // what there is to warn of was told
 			return p, err
 		},
 		migrate: func(ctx context.Context) (migrate.Done, error) {
 			done, err := postgres.Migrate(ctx, o, m)
 			if err != nil {
-				err = postgresError(v.storage(), err)
+				err = postgresError(v, err)
 			}
 			return done, err
 		},
 		question: func(p migrate.Plan) string {
+			if p.From == 0 {
+				return stepsText(v, p) + "initialise it?"
+			}
 			return stepsText(v, p) + "no copy is made: there is no way back but a dump of yours; migrate?"
 		},
 	}
@@ -208,7 +229,7 @@ func sqliteMigrator(v values, d database, o sqlite.Options, m migrate.Options) m
 			if err = thereIs(d.path); err != nil {
 				return p, err
 			}
-			if p, err = sqlite.Plan(ctx, o); err != nil {
+			if p, err = sqlite.Plan(ctx, o, m); err != nil {
 				err = migrateError(d.path, err)
 			}
 			return p, err

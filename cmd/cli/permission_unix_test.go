@@ -131,7 +131,7 @@ func TestPermissions(t *testing.T) {
 		{"store init file:readonly", "is ready", 0},
 		{"backup list --store file:closed", "hint: run the command as a user", 12},
 		{"backup list --store file:readonly", "CREATED", 0},
-		{"serve --listen 127.0.0.1:0 --store file:readonly", `hint: "extenddb store check file://`, 12},
+		{"serve --listen 127.0.0.1:0 --store file:readonly", `hint: this tells what is possible there: extenddb store check file://`, 12},
 	} {
 		code, output := n.run(t, strings.Fields(c.args)...)
 		if code != c.code || !strings.Contains(output, c.want) {

@@ -23,7 +23,12 @@ func (a *App) restoreCommand() *cobra.Command {
 			"On PostgreSQL it always does, unless --admin-socket names a server.\n" +
 			"SIGINT, SIGTERM or the loss of the terminal (SIGHUP) ends the work with no table\n" +
 			"left. SIGUSR1 tells how far it is.\n" +
-			namedBackups + exits(0, 1, 2, 10, 11, 12, 13, 130),
+			namedBackups + exitStatus("0    done", "1    failed, or the backup is damaged", "2    wrong usage or configuration",
+			"10   the backup or store does not exist; of --dry-run also the database",
+			"11   the database is in use by others, or PostgreSQL cannot be reached; try later",
+			"12   permission denied: the store, or the database",
+			"13   refused: the table exists, the format is newer, or the database is not fit for it",
+			"130  interrupted: no table is left"),
 		Example: "  extenddb restore latest:music --as music-copy --dry-run\n" +
 			"  extenddb restore latest:music --as music-copy --store file:///srv/backups",
 		Args: some(1, 1),

@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/extenddb/extenddb/server/storage/migrate"
 	"github.com/extenddb/extenddb/server/storage/sqlite"
 )
 
@@ -232,7 +233,7 @@ func makeOldFile(ts *testscript.TestScript, neg bool, args []string) {
 	path := ts.MkAbs(args[0])
 	text, err := os.ReadFile(oldCatalog)
 	ts.Check(err)
-	_, err = sqlite.Plan(context.Background(), sqlite.Options{Path: path}) // it must be the first to use the driver
+	_, err = sqlite.Plan(context.Background(), sqlite.Options{Path: path}, migrate.Options{}) // it must be the first to use the driver
 	if !errors.Is(err, fs.ErrNotExist) {
 		ts.Fatalf("%s: %v", path, err)
 	}

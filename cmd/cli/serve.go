@@ -37,9 +37,9 @@ func (a *App) serveCommand() *cobra.Command {
 			"SIGHUP ends it at once." +
 			exitStatus("0    stopped as asked", "1    failed", "2    wrong usage or configuration",
 				"10   the store of the settings, or the PostgreSQL database, does not exist",
-				"11   the database is in use by another process",
+				"11   database or address are in use by others, or PostgreSQL cannot be reached; try later",
 				"12   permission denied: the database, or the store",
-				"13   refused: open to others without authentication, or a database of another version",
+				"13   refused: open to others without authentication, or a database that is not fit for it",
 				"130  stopped by a second signal"),
 		Example: "  extenddb serve\n  extenddb serve --storage sqlite:///var/lib/extenddb/data.db --listen 127.0.0.1:8001\n" +
 			"  extenddb serve --storage postgres://extenddb@db.example/extenddb",
@@ -130,11 +130,11 @@ func (a *App) openServed(ctx context.Context, v values, served net.Addr, log *sl
 		return opened{}, nil, err
 	}
 	db, err := a.openStorage(ctx, v, log, socket)
+	if err == nil && (isNew || db.isNew) { // which nobody may have wanted
+		log.Info("new database", "path", v.storage())
+	}
 	if err != nil || socket == "" {
 		return db, nil, err
-	}
-	if isNew { // which nobody may have wanted
-		log.Info("new database", "path", v.text("storage.url"))
 	}
 	l, err := admin.Listen(socket)
 	if err != nil {
@@ -175,6 +175,9 @@ func adminSocket(v values, served net.Addr) (socket string, isNew bool, err erro
 	return socket, errors.Is(err, fs.ErrNotExist), nil
 }
 
+// wsaAddrInUse is EADDRINUSE as Windows has it.
+const wsaAddrInUse = syscall.Errno(10048)
+
 // listen opens the address. An IPv4 address stays one: "tcp" would make
 // 0.0.0.0 stand for IPv6 as well.
 func listen(ctx context.Context, addr string, v values) (net.Listener, error) {
@@ -188,7 +191,15 @@ func listen(ctx context.Context, addr string, v values) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, network, addr)
 	if err != nil {
-		return nil, (&Error{Code: exitFailed, Err: err}).hint("choose another address with %s HOST:PORT", flag)
+		e := &Error{Code: exitFailed, Err: err}
+		switch {
+		case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, wsaAddrInUse):
+			e.Code = exitBusy
+			return nil, e.hint("end whoever has that address, or choose another with %s HOST:PORT", flag)
+		case errors.Is(err, fs.ErrPermission):
+			e.Code = exitDenied
+		}
+		return nil, e.hint("choose another address with %s HOST:PORT", flag)
 	}
 	return l, nil
 }
@@ -207,7 +218,7 @@ func listenAddr(v values) (addr string, open bool, err error) {
 	}
 	if !isLoopback(host) {
 		return "", false, (&Error{Code: exitRefused, Err: fmt.Errorf("%s is not a loopback address, and there is no authentication", addr)}).
-			hint("--insecure-listen %s serves there all the same, to everybody who can connect", addr)
+			hint("--insecure-listen %s serves there all the same, to everybody who can connect", shown(addr, "ADDR"))
 	}
 	return addr, false, nil
 }

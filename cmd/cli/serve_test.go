@@ -156,7 +156,7 @@ func TestServeNamesAnAddressInUse(t *testing.T) {
 	var stderr bytes.Buffer
 	app := &App{Stdout: io.Discard, Stderr: &stderr}
 	code := app.Run(t.Context(), []string{"serve", "--listen", r.addr, "--storage", "sqlite:" + filepath.Join(dir, "b.db")})
-	if code != exitFailed || !strings.Contains(stderr.String(), r.addr) {
+	if code != exitBusy || !strings.Contains(stderr.String(), r.addr) {
 		t.Errorf("exit code %d, stderr:\n%s", code, stderr.String())
 	}
 	if found, err := filepath.Glob(filepath.Join(dir, "b.db*")); err != nil || len(found) > 0 {
@@ -200,8 +200,8 @@ func TestServeRefusesAForeignFile(t *testing.T) {
 	}
 	var stderr bytes.Buffer
 	app := &App{Stdout: io.Discard, Stderr: &stderr}
-	if code := app.Run(t.Context(), []string{"serve", "--listen", "127.0.0.1:0", "--storage", "sqlite:" + file}); code != exitFailed {
-		t.Errorf("exit code %d, want %d", code, exitFailed)
+	if code := app.Run(t.Context(), []string{"serve", "--listen", "127.0.0.1:0", "--storage", "sqlite:" + file}); code != exitRefused {
+		t.Errorf("exit code %d, want %d", code, exitRefused)
 	}
 	if !strings.Contains(stderr.String(), "notes.txt") {
 		t.Errorf("stderr does not name the file:\n%s", stderr.String())

@@ -15,6 +15,7 @@ import (
 	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/server/storage/migrate"
+	"github.com/extenddb/extenddb/server/storage/postgres"
 	"github.com/extenddb/extenddb/server/storage/sqlite"
 )
 
@@ -81,14 +82,44 @@ func checkStorage(url string) error {
 // database is what the settings name.
 func (v values) database() (database, error) { return parseStorage(v.text("storage.url")) }
 
-// storage is the URL of the database, without its password.
-func (v values) storage() string { return maskPassword(v.text("storage.url")) }
+// masked is the URL of the database, without its password.
+func (v values) masked() string { return maskPassword(v.text("storage.url")) }
+
+// storage names the database for people: as masked does, and where that leaves
+// something out, what it leads to.
+func (v values) storage() string {
+	text := v.masked()
+	t, ok := v.target()
+	if !ok {
+		return text
+	}
+	plain, _, _ := strings.Cut(text, "?")
+	_, plain, _ = strings.Cut(plain, "://")
+	hosts := strings.Join(t.Hosts, ",")
+	for _, h := range []string{hosts, strings.ReplaceAll(hosts, ":5432", "")} {
+		if strings.Replace(plain, ":***@", "@", 1) == t.User+"@"+h+"/"+t.Database {
+			return text
+		}
+	}
+	return fmt.Sprintf("%s (database %s, user %s, at %s)", text, t.Database, t.User, hosts)
+}
+
+// target is where the URL of a PostgreSQL database leads.
+func (v values) target() (t postgres.Target, ok bool) {
+	d, err := v.database()
+	if err == nil && d.backend == backendPostgres {
+		t, err = postgres.Resolve(d.url)
+		return t, err == nil
+	}
+	return t, false
+}
 
 // opened is a database that this process has open.
 type opened struct {
 	storage.Engine
 	clock   clock.Clock // of the instants in it
 	backend string
+	isNew   bool // PostgreSQL: it was empty, and was initialised
 }
 
 // openStorage opens the database the settings name; socket is where this process
@@ -107,7 +138,7 @@ func (a *App) openStorage(ctx context.Context, v values, log *slog.Logger, socke
 	if err != nil {
 		return opened{}, openError(d.path, err)
 	}
-	return opened{db, clock.Real{}, backendSQLite}, nil
+	return opened{Engine: db, clock: clock.Real{}, backend: backendSQLite}, nil
 }
 
 func sqliteOptions(v values, d database, log *slog.Logger) sqlite.Options {
@@ -135,15 +166,22 @@ func openError(path string, err error) error {
 		return e.hint("stop that server, or wait for that command; or serve another file with --storage sqlite:FILE")
 	case errors.Is(err, sqlite.ErrNoSpace):
 		e.Code = exitRefused
-		return e.hint("make room there; or keep a copy elsewhere yourself, and run: extenddb migrate --storage sqlite:%s --yes --no-copy", path)
+		return e.hint("make room there; or keep a copy elsewhere yourself, and run: extenddb migrate --yes --no-copy --storage %s", shown("sqlite:"+path, "sqlite:FILE"))
+	case errors.Is(err, sqlite.ErrKept):
+		e.Code = exitRefused
+		return e.hint("copy it under another name, and use that; or serve it with the older version of extenddb")
 	case versionError(e, err):
 		return e
+	case errors.Is(err, sqlite.ErrLinked):
+		e.Code = exitRefused
+		return e.hint("use a file that has one name, in a directory of its own")
 	case errors.Is(err, sqlite.ErrForeign):
+		e.Code = exitRefused
 		return e.hint("choose another file with --storage sqlite:FILE; serve makes one that is not there")
 	case errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(path, "~"):
 		return e.hint("write the path out, only a shell knows ~")
 	case errors.Is(err, fs.ErrNotExist):
-		return e.hint("create the directory first: mkdir -p %s", filepath.Dir(path))
+		return e.hint("create the directory first: mkdir -p %s", shown(filepath.Dir(path), "DIRECTORY"))
 	case errors.Is(err, fs.ErrPermission):
 		e.Code = exitDenied
 		return e.hint("the file, its %s.lock and their directory must be writable for this user", filepath.Base(path))

@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,11 +10,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/extenddb/extenddb/server/clock"
-	"github.com/extenddb/extenddb/server/storage"
-	"github.com/extenddb/extenddb/server/storage/migrate"
 	"github.com/extenddb/extenddb/server/storage/postgres"
 )
 
@@ -103,102 +98,18 @@ func postgresOptions(v values, d database, program string, log *slog.Logger) pos
 func (a *App) openPostgres(ctx context.Context, v values, d database, log *slog.Logger) (opened, error) {
 	db, err := postgres.Open(ctx, postgresOptions(v, d, a.Build.complete().Version, log))
 	if err != nil {
-		return opened{}, postgresError(v.storage(), err)
+		return opened{}, postgresError(v, err)
 	}
-	return opened{db, db.Clock(), backendPostgres}, nil
-}
-
-// SQLSTATEs of a connection that is refused.
-const (
-	codePassword     = "28P01"
-	codeAuthority    = "28000"
-	codeNoDatabase   = "3D000"
-	codePrivilege    = "42501"
-	codeTooMany      = "53300"
-	codeCannotYet    = "57P03"
-	codeShuttingDown = "57P01"
-)
-
-// postgresError adds the exit code and what can be done; shown is the URL as it
-// may be shown.
-func postgresError(shown string, err error) error {
-	e := &Error{Code: exitFailed, Err: fmt.Errorf("open %s: %w", shown, err)}
-	var (
-		locked  *storage.Locked
-		refused *postgres.Refused
-		pg      *pgconn.PgError
-		connect *pgconn.ConnectError
-	)
-	switch {
-	case errors.Is(err, context.Canceled):
-		return err
-	case errors.As(err, &locked):
-		e.Code = exitBusy
-		return e.hint("wait until that has ended, or stop it; --lock-wait of migrate waits longer")
-	case errors.Is(err, storage.ErrConflict):
-		e.Code = exitBusy
-		return e.hint("somebody holds tables of the catalog: pg_stat_activity and pg_blocking_pids tell who; try again when they are done")
-	case errors.Is(err, migrate.ErrPending):
-		e.Code = exitRefused
-		return e.hint("stop all servers of that database, and run: extenddb migrate --storage %s --yes", shown)
-	case versionError(e, err):
-		return e
-	case errors.Is(err, postgres.ErrForeign):
-		return e.hint("name another database; an empty one is initialised by serve")
-	case errors.As(err, &pg) && refusedBy(e, pg, err):
-		return e
-	case errors.As(err, &refused):
-		e.Err = fmt.Errorf("open %s: %s", shown, refused.Reason)
-		if strings.HasPrefix(refused.Reason, "the connection string") {
-			e.Code = exitUsage
-		}
-		return e.hint("%s", refused.Remedy)
-	case errors.As(err, &connect):
-		return e.hint("is PostgreSQL running there, and reachable? the URL is postgres://USER@HOST:PORT/DATABASE; what it leaves out comes from PGHOST, PGPORT, PGUSER, PGDATABASE and the like")
-	}
-	return e
-}
-
-// refusedBy completes the error of a database server that said why; it reports
-// whether the reason is known.
-func refusedBy(e *Error, pg *pgconn.PgError, err error) bool {
-	switch pg.Code {
-	case codePassword, codeAuthority:
-		e.Code = exitDenied
-		e.Hint = "check user and password (PGUSER, PGPASSWORD, PGPASSFILE or ~/.pgpass), and what pg_hba.conf of the server allows"
-	case codePrivilege:
-		e.Code = exitDenied
-		e.Hint = "the role needs to make schemas and tables in that database, or schemas made for it: docs/postgresql.md"
-	case codeNoDatabase:
-		e.Code = exitNotFound
-		e.Hint = "make it with: createdb " + cmp.Or(databaseOf(err), "DATABASE")
-	case codeTooMany:
-		e.Code = exitBusy
-		e.Hint = "the server has no connection left: lower --postgres-pool of the servers on it, or raise its max_connections"
-	case codeCannotYet, codeShuttingDown:
-		e.Code = exitBusy
-		e.Hint = "the database server is starting or stopping: try again"
-	default:
-		return false
-	}
-	return true
-}
-
-// databaseOf is the name of the database that a connection wanted.
-func databaseOf(err error) string {
-	var connect *pgconn.ConnectError
-	if !errors.As(err, &connect) || connect.Config == nil {
-		return ""
-	}
-	return connect.Config.Database
+	return opened{db, db.Clock(), backendPostgres, db.Info().New}, nil
 }
 
 // initialised returns an error unless the database holds a catalog.
 func (a *App) initialised(ctx context.Context, v values, d database) error {
-	p, err := postgres.Plan(ctx, postgresOptions(v, d, a.Build.complete().Version, a.commandLog(v)))
+	// What there is to warn of is told when the database is opened for the work.
+	p, err := postgres.Plan(ctx, postgresOptions(v, d, a.Build.complete().Version, slog.New(slog.DiscardHandler)))
 	switch {
 	case err != nil:
-		return postgresError(v.storage(), err)
+		return postgresError(v, err)
 	case p.From == 0:
 		return (&Error{Code: exitNotFound, Err: fmt.Errorf("database %s is empty", v.storage())}).
 			hint("name another with --storage; serve, migrate or a restore initialises an empty one")

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"path/filepath"
@@ -86,32 +85,53 @@ func TestMaskPassword(t *testing.T) {
 // TestPostgresErrors: each failure has its exit code and says what to do.
 func TestPostgresErrors(t *testing.T) {
 	t.Parallel()
-	sqlstate := func(code string) error { return fmt.Errorf("connect: %w", &pgconn.PgError{Code: code}) }
+	open := values{"storage.url": {Value: "postgres://u@h/d", Origin: "flag"}}
 	for _, c := range []struct {
 		err  error
 		code int
 		hint string
 	}{
-		{sqlstate("28P01"), exitDenied, "PGPASSWORD"},
-		{sqlstate("28000"), exitDenied, "pg_hba.conf"},
-		{sqlstate("42501"), exitDenied, "docs/postgresql.md"},
-		{sqlstate("3D000"), exitNotFound, "createdb"},
-		{sqlstate("53300"), exitBusy, "max_connections"},
-		{sqlstate("57P03"), exitBusy, "try again"},
-		{sqlstate("XX000"), exitFailed, ""},
 		{&storage.Locked{Holder: "x"}, exitBusy, "--lock-wait"},
 		{storage.ErrConflict, exitBusy, "pg_blocking_pids"},
-		{&migrate.Pending{}, exitRefused, "run: extenddb migrate --storage URL --yes"},
+		{&migrate.Pending{}, exitRefused, "run: extenddb migrate --yes --storage postgres://u@h/d"},
 		{&migrate.Newer{}, exitRefused, "use the version of extenddb"},
 		{migrate.ErrEdited, exitRefused, "other migrations"},
-		{postgres.ErrForeign, exitFailed, "another database"},
-		{&postgres.Refused{Reason: "a pooler is in the way", Remedy: "set it to session mode"}, exitFailed, "set it to session mode"},
+		{postgres.ErrForeign, exitRefused, "another database"},
+		{&postgres.Refused{Reason: "a pooler is in the way", Remedy: "set it to session mode"}, exitRefused, "set it to session mode"},
+		{&postgres.Misused{Refused: &postgres.Refused{Reason: "x", Remedy: "correct it"}}, exitUsage, "correct it"},
+		{&postgres.Misused{Refused: &postgres.Refused{}, Parameter: "sslmod"}, exitUsage, "leave out the parameter sslmod (did you mean sslmode?)"},
 		{context.Canceled, exitInterrupted, ""},
 		{errors.New("else"), exitFailed, ""},
 	} {
-		e := known(postgresError("URL", c.err))
+		e := known(postgresError(open, c.err))
 		if e.Code != c.code || !strings.Contains(e.Hint, c.hint) || (c.hint == "") != (e.Hint == "") {
 			t.Errorf("%v: exit code %d, hint %q; want %d, %q", c.err, e.Code, e.Hint, c.code, c.hint)
+		}
+	}
+}
+
+// TestRefusedBy: what a database server says has its exit code and remedy.
+func TestRefusedBy(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		sqlstate string
+		code     int
+		hint     string
+	}{
+		{"28P01", exitDenied, "PGPASSWORD"},
+		{"28000", exitDenied, "pg_hba.conf"},
+		{"42501", exitDenied, `GRANT CONNECT ON DATABASE "d" TO "u ""x"`},
+		{"3D000", exitNotFound, "check the name; docs/postgresql.md"},
+		{"53300", exitBusy, "max_connections"},
+		{"55000", exitDenied, `ALTER DATABASE "d" ALLOW_CONNECTIONS true`},
+		{"57P03", exitBusy, "try again"},
+		{"57P01", exitBusy, "try again"},
+		{"XX000", exitFailed, ""},
+	} {
+		e := &Error{Code: exitFailed}
+		known := refusedBy(e, &pgconn.PgError{Code: c.sqlstate}, postgres.Target{Database: "d", User: `u "x`})
+		if known != (c.hint != "") || e.Code != c.code || !strings.Contains(e.Hint, c.hint) {
+			t.Errorf("%s: exit code %d, hint %q; want %d, %q", c.sqlstate, e.Code, e.Hint, c.code, c.hint)
 		}
 	}
 }
@@ -133,9 +153,12 @@ func TestPostgresRefusesConnections(t *testing.T) {
 		code       int
 		says, hint string
 	}{
-		{"nobody listens", "postgres://u:geheim@" + nobody + "/d?sslmode=disable", exitFailed, "open postgres://u:***@" + nobody, "is PostgreSQL running there"},
-		{"no such database", strings.Replace(url, "/test_", "/absent_", 1), exitNotFound, "does not exist", "make it with: createdb absent_"},
+		{"nobody listens", "postgres://u:geheim@" + nobody + "/d?sslmode=disable", exitBusy, "open postgres://u:***@" + nobody + "/d?sslmode=disable: cannot connect to " + nobody + ": connection refused", "is PostgreSQL running there"},
+		{"no such database", strings.Replace(url, "/test_", "/absent_", 1), exitNotFound, "does not exist", "check the name; docs/postgresql.md tells how to make a database"},
 		{"no such role", strings.Replace(url, "postgres@", "who:geheim@", 1), exitDenied, `role \"who\" does not exist`, "check user and password"},
+		{"no TLS", strings.Replace(url, "sslmode=disable", "sslmode=verify-full", 1), exitRefused, "the server offers no TLS", "sslmode=disable"},
+		{"a standby is wanted", url + "&target_session_attrs=standby", exitBusy, "server is not in hot standby mode", "target_session_attrs"},
+		{"unknown parameter", url + "&sslmod=require", exitUsage, `unrecognized configuration parameter \"sslmod\"`, "leave out the parameter sslmod (did you mean sslmode?)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

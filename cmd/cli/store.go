@@ -151,7 +151,7 @@ func storeError(text string, err error) error {
 	e := &backup.Error{Code: backup.NotFound, Err: err}
 	switch {
 	case errors.Is(err, backupstore.ErrPermission):
-		e.Code, e.Hint = backup.Denied, fmt.Sprintf("%q tells what is possible there", "extenddb store check "+text)
+		e.Code, e.Hint = backup.Denied, "this tells what is possible there: extenddb store check "+shown(text, "URL")
 		if unusable { // which that could not even begin with
 			e.Hint = "run the command as a user who may enter and read the directory"
 		}
@@ -160,7 +160,7 @@ func storeError(text string, err error) error {
 	case isFile(text):
 		e.Hint = "name a directory"
 	default:
-		e.Hint = fmt.Sprintf("check the name, and that its file system is mounted; %q makes a new, empty store", "extenddb store init "+text)
+		e.Hint = "check the name, and that its file system is mounted; this makes a new, empty store: extenddb store init " + shown(text, "URL")
 	}
 	return e
 }

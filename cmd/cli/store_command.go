@@ -73,7 +73,7 @@ func (a *App) storeInit(cmd *cobra.Command, args []string) error {
 	case errors.Is(err, backupstore.ErrUnusable):
 		e := (&Error{Code: exitRefused, Err: err}).hint("choose a directory that is empty or not there yet")
 		if _, err := os.Stat(filepath.Dir(dir)); errors.Is(err, iofs.ErrNotExist) {
-			e = e.hint("check the name, and that its file system is mounted; else make the directory: mkdir -p %s", filepath.Dir(dir))
+			e = e.hint("check the name, and that its file system is mounted; else make the directory: mkdir -p %s", shown(filepath.Dir(dir), "DIRECTORY"))
 		}
 		return e
 	case err != nil:

@@ -5,7 +5,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"runtime"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/extenddb/extenddb/server/storage"
@@ -45,11 +43,11 @@ func (e *Refused) Unwrap() error { return storage.ErrUnsupported }
 func configure(o *Options) (*pgxpool.Config, error) {
 	plain, err := pgx.ParseConfig(o.URL)
 	if err != nil {
-		return nil, unsecret(err)
+		return nil, unsecret(o.URL, err)
 	}
 	cfg, err := pgxpool.ParseConfig(o.URL)
 	if err != nil {
-		return nil, unsecret(err)
+		return nil, unsecret(o.URL, err)
 	}
 	switch _, given := plain.RuntimeParams["pool_max_conns"]; {
 	case o.MaxConns > 0:
@@ -58,8 +56,8 @@ func configure(o *Options) (*pgxpool.Config, error) {
 		cfg.MaxConns = int32(max(4*runtime.NumCPU(), 16))
 	}
 	if cfg.MaxConns < minConns {
-		return nil, &Refused{fmt.Sprintf("a pool of %d connections is too small", cfg.MaxConns),
-			fmt.Sprintf("give it %d at least", minConns)}
+		return nil, &Misused{Refused: &Refused{fmt.Sprintf("a pool of %d connections is too small", cfg.MaxConns),
+			fmt.Sprintf("give it %d at least", minConns)}}
 	}
 	cfg.AfterConnect = prepareConn
 	cfg.BeforeConnect = cancelOnServer
@@ -68,8 +66,8 @@ func configure(o *Options) (*pgxpool.Config, error) {
 	c := cfg.ConnConfig
 	switch c.DefaultQueryExecMode {
 	case pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol: // values come as text then
-		return nil, &Refused{"the connection string asks for default_query_exec_mode " + c.DefaultQueryExecMode.String(),
-			"leave that out, or use cache_statement, cache_describe or describe_exec"}
+		return nil, &Misused{Refused: &Refused{"the connection string asks for default_query_exec_mode " + c.DefaultQueryExecMode.String(),
+			"leave that out, or use cache_statement, cache_describe or describe_exec"}}
 	}
 	if o.StatementCache > 0 {
 		c.StatementCacheCapacity = o.StatementCache
@@ -80,29 +78,15 @@ func configure(o *Options) (*pgxpool.Config, error) {
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: probeIdle, Interval: probeEvery, Count: probeCount},
 	}
 	c.DialFunc = dialer.DialContext
+	if path := exposed(o.URL, &c.Config); path != "" {
+		o.Log.Warn("others can read the password file: take their rights away (chmod 600)", "path", path)
+	}
 	c.RuntimeParams["application_name"] = cmp.Or(c.RuntimeParams["application_name"], "extenddb")
 	return cfg, nil
 }
 
 // minConns is what the checks at the start need, and a snapshot beside a request.
 const minConns = 2
-
-// unsecret keeps the part of an error about a connection string that cannot
-// hold a piece of it: the string holds the password, and where its syntax is
-// wrong, nobody can tell where.
-func unsecret(err error) error {
-	var e *pgconn.ParseConfigError
-	if !errors.As(err, &e) {
-		return errors.New("read the connection string: it cannot be understood")
-	}
-	shown := *e
-	shown.ConnString = ""
-	text := strings.TrimPrefix(shown.Error(), "cannot parse ``: ")
-	if inner := e.Unwrap(); inner != nil && (strings.HasPrefix(text, "failed to parse as") || strings.HasPrefix(text, "invalid port")) {
-		text = strings.TrimSuffix(text, " ("+inner.Error()+")")
-	}
-	return &Refused{"the connection string cannot be used", text}
-}
 
 // setUp is sent on each new connection, as one simple query: statements of
 // their own, since poolers refuse most settings at the start of a connection.
@@ -132,7 +116,7 @@ func prepareConn(ctx context.Context, c *pgx.Conn) error {
 		return &Refused{"the database server is PostgreSQL " + version, fmt.Sprintf("version %d or newer is needed", oldest)}
 	}
 	if _, err := c.PgConn().Exec(ctx, setUp()).ReadAll(); err != nil {
-		return fmt.Errorf("set up the connection: %w", err)
+		return fmt.Errorf("%w: set up the connection: %w", storage.ErrUnavailable, err)
 	}
 	got, err := simpleRow(ctx, c, proveSetUp, 4)
 	if err != nil {
@@ -161,7 +145,7 @@ func leadingDigits(s string) string {
 func simpleRow(ctx context.Context, c *pgx.Conn, sql string, n int) ([][]byte, error) {
 	results, err := c.PgConn().Exec(ctx, sql).ReadAll()
 	if err != nil {
-		return nil, fmt.Errorf("check the connection: %w", err)
+		return nil, fmt.Errorf("%w: check the connection: %w", storage.ErrUnavailable, err)
 	}
 	if len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) != n {
 		return nil, &Refused{"the connection does not answer as PostgreSQL does", "connect to the database itself"}

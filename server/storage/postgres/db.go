@@ -49,6 +49,8 @@ type hooks struct {
 	// heard may lose an announcement of another server, by returning false.
 	heard func(payload string) bool
 	write writeHooks
+	// round stands in for the wait between two looks at the connections.
+	round func() (tick <-chan time.Time, stop func())
 	// commit stands in for the COMMIT of inTx.
 	commit func(ctx context.Context, tx pgx.Tx) error
 	// steps makes of the migrations that there are others; migration is told of
@@ -82,6 +84,8 @@ type DB struct {
 	o       Options
 	id      uuid.UUID // of this process in the table of servers
 	pool    *pgxpool.Pool
+	wires   wires
+	unwatch context.CancelFunc // ends the watch over wires
 	session *session
 	barred  atomic.Pointer[error] // why this process may not use the catalog any more
 	clock   dbClock
@@ -111,67 +115,80 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	o.MaxConns = int(cfg.MaxConns)
 	db := &DB{o: o, id: uuid.New(), clock: dbClock{local: o.Clock}, longs: newLongs(o.MaxConns), claims: newClaims()}
 	db.stats, db.snaps = newTracker(db), newSnapshots(o.MaxConns)
+	db.wires.install(cfg)
 	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("open the connection pool: %w", err)
 	}
+	db.session = newSession(db)
+	watch, stop := context.WithCancel(context.Background())
+	db.unwatch = stop
+	go db.watch(watch)
 	if err := db.open(ctx); err != nil {
 		db.pool.Close()
+		db.unwatch()
 		return nil, opening(err)
 	}
 	return db, nil
 }
 
 func (db *DB) open(ctx context.Context) error {
-	s := newSession(db)
+	s := db.session
 	c, err := s.connect(ctx)
 	if err != nil {
 		return err
 	}
 	err = db.withConn(ctx, func(pooled *pgxpool.Conn) error {
-		if err := proveSessions(ctx, c, pooled.Conn()); err != nil {
-			return err
-		}
-		if db.info, err = db.inspect(ctx, c); err != nil {
-			return err
-		}
-		if err := initialise(ctx, pooled.Conn(), &db.o, func() error { return db.enter(ctx, c) }); err != nil {
-			return err
-		}
-		return db.endLoads(ctx, pooled.Conn())
+		return explainDenied(ctx, pooled.Conn(), db.prepare(ctx, c, pooled.Conn()))
 	})
 	if err != nil {
 		s.fail(c)
 		return err
 	}
-	db.session = s
 	s.start(c)
 	db.info.log(ctx, db.o.Log)
 	return nil
 }
 
+// prepare makes the database ready to be used, with the connection of the
+// session and another one.
+func (db *DB) prepare(ctx context.Context, c, pooled *pgx.Conn) (err error) {
+	if err := proveSessions(ctx, c, pooled); err != nil {
+		return err
+	}
+	if db.info, err = db.inspect(ctx, c); err != nil {
+		return err
+	}
+	if db.info.New, err = initialise(ctx, pooled, &db.o, func() error { return db.enter(ctx, c) }); err != nil {
+		return err
+	}
+	return db.endLoads(ctx, pooled)
+}
+
 // opening is what Open returns for an error.
 func opening(err error) error {
-	var refused *Refused
+	err = unreached(err)
+	var (
+		refused *Refused
+		misused *Misused
+		without *denied
+	)
 	switch {
+	case errors.As(err, &misused):
+		return misused
+	case errors.As(err, &without):
+		return without
 	case errors.As(err, &refused):
 		return refused
+	case errors.As(err, new(*Unreached)):
 	case codeOf(err) == codePrivilege:
-		return &denied{&Refused{err.Error(), "grant the role what it needs, as docs/postgresql.md says"}, err}
+		return denial(oneLine(err.Error()), "grant the role what it needs, as docs/postgresql.md says")
 	}
 	return public(err)
 }
 
-// denied is a *Refused with the error of the database.
-type denied struct {
-	*Refused
-	err error
-}
-
-// Unwrap returns both.
-func (e *denied) Unwrap() []error { return []error{e.Refused, e.err} }
-
 // Ping implements storage.Lifecycle.
 func (db *DB) Ping(ctx context.Context) error {
+	ctx = atOnce(ctx) // who only looks need not know what became of it
 	return db.call(ctx, func(c *pgxpool.Conn) error {
 		_, err := c.Exec(ctx, "SELECT 1 FROM extenddb.tables LIMIT 1")
 		return err
@@ -186,6 +203,7 @@ func (db *DB) Close() error {
 		_ = db.stats.flush(context.Background()) // it will be counted later, then
 		db.session.end()
 		db.pool.Close()
+		db.unwatch()
 	})
 	return nil
 }
@@ -223,7 +241,7 @@ func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	}
 	wait, cancel := context.WithTimeout(ctx, db.o.AcquireTimeout)
 	defer cancel()
-	c, err := db.pool.Acquire(wait)
+	c, err := db.pool.Acquire(atOnce(wait))
 	switch {
 	case err == nil:
 		return c, nil
@@ -236,5 +254,5 @@ func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	if errors.As(err, new(*Refused)) {
 		return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
 	}
-	return nil, fmt.Errorf("%w: %s", storage.ErrUnavailable, err.Error()) // a timeout in it is not the caller's
+	return nil, fmt.Errorf("%w: %s", storage.ErrUnavailable, unreached(err).Error()) // a timeout in it is not the caller's
 }

@@ -87,6 +87,8 @@ func public(err error) error {
 		return fmt.Errorf("%w: %w", storage.ErrConflict, err)
 	case code == codeEncoding: // U+0000 in a name
 		return fmt.Errorf("%w: %w", storage.ErrInvalid, err)
+	case errors.As(err, new(*pgconn.ConnectError)): // whatever was said: nothing stored was looked at
+		return fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
 	case code != "" && isCorrupt(code):
 		return fmt.Errorf("%w: %w", storage.ErrCorrupt, err)
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/extenddb/extenddb/server/storage"
 )
 
 // Info describes an open database, for people.
@@ -22,7 +24,8 @@ type Info struct {
 	User     string
 	Host     string // "10.0.0.7:5432", or the path of a socket
 	TLS      bool
-	MaxConns int // of the pool
+	MaxConns int  // of the pool
+	New      bool // the database was empty, and was initialised
 }
 
 // Info returns what was found when the database was opened.
@@ -59,7 +62,7 @@ func (db *DB) inspect(ctx context.Context, c *pgx.Conn) (Info, error) {
 		coalesce((SELECT 'lz4' = ANY(enumvals) FROM pg_settings WHERE name = 'default_toast_compression'), false)`).
 		Scan(&i.Version, &f.encoding, &f.fsync, &i.Database, &i.User, &f.lz4)
 	if err != nil {
-		return i, err
+		return i, fmt.Errorf("%w: ask the database server about itself: %w", storage.ErrUnavailable, err)
 	}
 	if err := f.refuse(); err != nil {
 		return i, err

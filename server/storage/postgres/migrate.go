@@ -38,10 +38,13 @@ CREATE TABLE IF NOT EXISTS extenddb.migrations (
 )`
 
 // Plan tells what a database needs; From is 0 for an empty one. It writes
-// nothing and waits for nobody.
+// nothing and waits for nobody. That an empty one may be initialised is a
+// condition.
 func Plan(ctx context.Context, o Options) (p migrate.Plan, err error) {
 	err = alone(ctx, o, "extenddb migrate --dry-run", func(c *pgx.Conn) error {
-		p, err = planned(ctx, c, &o)
+		if p, err = planned(ctx, c, &o); err == nil && p.From == 0 {
+			err = mayInitialise(ctx, c)
+		}
 		return err
 	})
 	return p, err
@@ -62,9 +65,12 @@ func Migrate(ctx context.Context, o Options, m migrate.Options) (done migrate.Do
 				return err
 			}
 			if done.Plan.From > 0 {
-				if err := awaitServers(ctx, c, o, m, until); err != nil {
-					return err
-				}
+				err = awaitServers(ctx, c, o, m, until)
+			} else {
+				err = mayInitialise(ctx, c)
+			}
+			if err != nil {
+				return err
 			}
 			return runSteps(ctx, c, &o, done.Plan, m)
 		})
@@ -100,7 +106,7 @@ func alone(ctx context.Context, o Options, name string, f func(c *pgx.Conn) erro
 	if _, err := (&DB{o: o}).inspect(ctx, conns[0]); err != nil {
 		return err
 	}
-	return ended(ctx, f(conns[0]))
+	return ended(ctx, explainDenied(ctx, conns[0], f(conns[0])))
 }
 
 // maxName is how many bytes of application_name the database keeps.
@@ -111,15 +117,18 @@ const startLockWait = 30 * time.Second
 
 // initialise makes the catalog of an empty database, and refuses one of another
 // version than this program's. register then makes this process known, before a
-// migration may begin.
-func initialise(ctx context.Context, c *pgx.Conn, o *Options, register func() error) error {
-	return underLock(ctx, c, migrate.Options{LockWait: startLockWait}, func() error {
+// migration may begin. isNew: it was empty.
+func initialise(ctx context.Context, c *pgx.Conn, o *Options, register func() error) (isNew bool, err error) {
+	err = underLock(ctx, c, migrate.Options{LockWait: startLockWait}, func() error {
 		p, err := planned(ctx, c, o)
 		switch {
 		case err != nil:
 			return err
 		case p.From == 0:
-			err = runSteps(ctx, c, o, p, migrate.Options{})
+			if err = mayInitialise(ctx, c); err == nil {
+				err = runSteps(ctx, c, o, p, migrate.Options{})
+			}
+			isNew = err == nil
 		case len(p.Steps) > 0:
 			err = &migrate.Pending{Plan: p}
 		}
@@ -128,6 +137,7 @@ func initialise(ctx context.Context, c *pgx.Conn, o *Options, register func() er
 		}
 		return register()
 	})
+	return isNew, err
 }
 
 // planned tells what a database needs.

@@ -6,13 +6,14 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/migrate"
 	"github.com/extenddb/extenddb/test/servers"
 )
 
@@ -67,7 +68,12 @@ func TestManual(t *testing.T) {
 		t.Fatalf("%v, %v", row, err)
 	}
 	theirs := mustConnect(t, url)
+	var copying []string // another test's
 	for _, block := range blocks[2:] {
+		if strings.HasPrefix(block, "CREATE DATABASE") || strings.HasPrefix(block, "DO ") {
+			copying = append(copying, block)
+			continue
+		}
 		as := theirs
 		if strings.HasPrefix(block, "GRANT") {
 			as = admin
@@ -79,7 +85,7 @@ func TestManual(t *testing.T) {
 			t.Errorf("%s: %v", forbidden, err)
 		}
 	}
-	dumped(t, s, url)
+	dumped(t, s, url, copying)
 	if _, err := db.DropTable(t.Context(), "a", "T", agree); err != nil {
 		t.Fatal(err)
 	}
@@ -104,20 +110,54 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// dumped restores a dump of the database into another one and opens that.
-func dumped(t *testing.T, s *servers.PostgreSQL, url string) {
+// command runs the command of the manual that begins with a word.
+func command(t *testing.T, dir, word string, env ...string) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "dump")
-	run := func(program string, args ...string) {
-		t.Helper()
-		if out, err := exec.CommandContext(t.Context(), filepath.Join(servers.Binaries(t), program), args...).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", program, err, out)
+	text, err := os.ReadFile("../../../docs/postgresql.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile("(?m)^" + word + " .*$").Find(text)
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", string(line))
+	cmd.Dir = dir
+	cmd.Env = slices.Concat(os.Environ(), []string{"PATH=" + servers.Binaries(t) + ":" + os.Getenv("PATH")}, env)
+	if out, err := cmd.CombinedOutput(); line == nil || err != nil {
+		t.Fatalf("%q: %v\n%s", line, err, out)
+	}
+}
+
+// dumped restores a dump of the database into others as the manual says, and
+// opens them.
+func dumped(t *testing.T, s *servers.PostgreSQL, url string, blocks []string) {
+	t.Helper()
+	dir := t.TempDir()
+	command(t, dir, "pg_dump", "URL="+url)
+	admin := mustConnect(t, s.URL("postgres"))
+	for _, stmt := range strings.SplitAfter(strings.TrimSpace(blocks[0]), ";\n") {
+		mustExec(t, admin, stmt)
+	}
+	copied := strings.Replace(url, "/extenddb?", "/extenddb_copy?", 1)
+	command(t, dir, "pg_restore", "NEW_URL="+copied)
+	restored(t, copied)
+
+	others := s.Database(t)
+	command(t, dir, "pg_restore", "NEW_URL="+others)
+	theirs := strings.Replace(others, servers.Superuser+"@", "extenddb:change%20this@", 1)
+	_, plan := Plan(t.Context(), Options{URL: theirs})
+	_, open := Open(t.Context(), Options{URL: theirs})
+	for _, err := range []error{plan, open} {
+		if !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), `schema extenddb belongs to role "postgres", and this is "extenddb": connect as postgres, or make extenddb the owner`) {
+			t.Errorf("%v", err)
 		}
 	}
-	run("pg_dump", "-Fc", "-d", url, "-f", file)
-	copied := s.Database(t)
-	run("pg_restore", "--no-owner", "-d", copied, file)
-	db := mustOpen(t, Options{URL: copied})
+	mustExec(t, mustConnect(t, others), blocks[1])
+	restored(t, theirs)
+}
+
+// restored opens a copy of the database.
+func restored(t *testing.T, url string) {
+	t.Helper()
+	db := mustOpen(t, Options{URL: url})
 	seen, err := db.Table(t.Context(), "a", "T")
 	if err != nil {
 		t.Fatal(err)
@@ -135,10 +175,37 @@ func dumped(t *testing.T, s *servers.PostgreSQL, url string) {
 func TestRoleWithoutRights(t *testing.T) {
 	t.Parallel()
 	s := servers.Private(t)
-	mustExec(t, mustConnect(t, s.URL("postgres")), "CREATE ROLE poor LOGIN")
-	_, err := Open(t.Context(), Options{URL: strings.Replace(s.URL("postgres"), servers.Superuser+"@", "poor@", 1)})
-	var refused *Refused
-	if !errors.As(err, &refused) || !strings.Contains(refused.Reason, "permission denied for database postgres") || !strings.Contains(refused.Remedy, "docs/postgresql.md") {
+	admin := mustConnect(t, s.URL("postgres"))
+	mustExec(t, admin, `CREATE ROLE "Poor" LOGIN`)
+	url := strings.Replace(s.URL("postgres"), servers.Superuser+"@", "Poor@", 1)
+	denied := func(reason, remedy string) {
+		t.Helper()
+		_, plan := Plan(t.Context(), Options{URL: url})
+		_, migration := Migrate(t.Context(), Options{URL: url}, migrate.Options{})
+		_, open := Open(t.Context(), Options{URL: url})
+		for _, err := range []error{plan, migration, open} {
+			var refused *Refused
+			if !errors.Is(err, ErrDenied) || !errors.As(err, &refused) || !strings.Contains(refused.Reason, reason) || !strings.Contains(refused.Remedy, remedy) {
+				t.Error(err)
+			}
+		}
+	}
+	const empty = `the database is empty, and the role "Poor" may not initialise it`
+	denied(empty, `GRANT CREATE ON DATABASE postgres TO "Poor"; or make the two schemas for it, as docs/postgresql.md shows`)
+	mustExec(t, admin, `CREATE SCHEMA extenddb AUTHORIZATION "Poor"`) // and not the other
+	denied(empty, "GRANT CREATE")
+	mustExec(t, admin, "CREATE SCHEMA extenddb_data")
+	denied(`schema extenddb_data belongs to role "postgres", and this is "Poor"`, "make Poor the owner")
+	mustExec(t, admin, `ALTER SCHEMA extenddb_data OWNER TO "Poor"`)
+	if db := mustOpen(t, Options{URL: url}); !db.Info().New {
+		t.Error("it was empty")
+	}
+	if db := mustOpen(t, Options{URL: url}); db.Info().New {
+		t.Error("it was initialised before")
+	}
+	mustExec(t, admin, "ALTER TABLE extenddb.tables OWNER TO postgres")
+	_, err := Open(t.Context(), Options{URL: url})
+	if !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), `belongs to role "postgres"`) {
 		t.Error(err)
 	}
 }

@@ -102,7 +102,7 @@ func TestEveryCatalogIsMigrated(t *testing.T) {
 			}
 			path := filepath.Join(t.TempDir(), "a.db")
 			script(t, path, string(text))
-			p, err := Plan(t.Context(), Options{Path: path})
+			p, err := Plan(t.Context(), Options{Path: path}, migrate.Options{})
 			if err != nil || p.From != version || p.To != len(steps) || len(p.Steps) != len(steps)-version {
 				t.Fatalf("plan from %d to %d in %d steps (%v)", p.From, p.To, len(p.Steps), err)
 			}

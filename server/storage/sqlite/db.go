@@ -169,7 +169,9 @@ func (db *DB) take(ctx context.Context, m migrate.Options) (c *conn, crashed boo
 	if err != nil {
 		return nil, false, err
 	}
-	if db.lock, err = db.awaitLock(ctx, m); err != nil {
+	if db.lock, err = awaitLock(ctx, db.o.Clock, m, func() (*flock.Flock, error) {
+		return takeLock(db.path, db.o.AdminSocket, db.o.Clock.Now())
+	}); err != nil {
 		return nil, false, err
 	}
 	lock, err := db.lock.Stat()

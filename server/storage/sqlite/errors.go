@@ -20,6 +20,8 @@ var (
 	// ErrLinked: the file has several names. The log and the lock would be
 	// beside one of them only.
 	ErrLinked = errors.New("database file has several names")
+	// ErrKept: the file is the copy of a database before it was migrated.
+	ErrKept = errors.New("the file is the copy kept when a database was migrated, and stays as it is")
 	// ErrNoSpace: an older database cannot be copied; see *NoSpace.
 	ErrNoSpace = errors.New("too little space")
 )

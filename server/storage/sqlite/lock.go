@@ -6,12 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
 
+	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/server/storage/migrate"
 )
@@ -61,15 +63,28 @@ func takeLock(db, socket string, since time.Time) (*flock.Flock, error) {
 	return l, nil
 }
 
+// lookLock is takeLock that writes and makes nothing: where there is no lock
+// file, nobody ever had the database.
+func lookLock(db string) (*flock.Flock, error) {
+	l := flock.New(db+lockSuffix, flock.SetFlag(os.O_RDWR))
+	ok, err := l.TryLock()
+	switch {
+	case err == nil && !ok:
+		return nil, &storage.Locked{Path: l.Path(), Holder: holder(l.Path())}
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("lock database: %w", err)
+	}
+	return l, nil
+}
+
 // lockPause is how often a lock that others hold is tried again.
 const lockPause = 100 * time.Millisecond
 
-// awaitLock is takeLock that waits as long as m says.
-func (db *DB) awaitLock(ctx context.Context, m migrate.Options) (*flock.Flock, error) {
-	clk := db.o.Clock
+// awaitLock takes a lock, and waits for it as long as m says.
+func awaitLock(ctx context.Context, clk clock.Clock, m migrate.Options, take func() (*flock.Flock, error)) (*flock.Flock, error) {
 	until, told := clk.Now().Add(m.LockWait), ""
 	for {
-		l, err := takeLock(db.path, db.o.AdminSocket, clk.Now())
+		l, err := take()
 		var locked *storage.Locked
 		if !errors.As(err, &locked) || !clk.Now().Before(until) {
 			return l, err

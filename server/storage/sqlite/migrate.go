@@ -15,7 +15,6 @@ import (
 
 	lib "modernc.org/sqlite/lib"
 
-	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/server/storage/migrate"
 )
 
@@ -78,21 +77,24 @@ func planned(ctx context.Context, c *conn) (migrate.Plan, error) {
 	return migrate.Compare(steps, applied)
 }
 
-// Plan tells what the database of o.Path needs. It writes nothing; a file of 0
-// bytes is an empty database. Errors: fs.ErrNotExist, and those of Open.
-func Plan(ctx context.Context, o Options) (migrate.Plan, error) {
-	p, err := planOf(ctx, o.Path)
+// Plan tells what the database of o.Path needs, once whoever has it has ended,
+// or m.LockWait is over. It writes nothing; a file of 0 bytes is an empty
+// database. Errors: fs.ErrNotExist, and those of Open and Migrate.
+func Plan(ctx context.Context, o Options, m migrate.Options) (migrate.Plan, error) {
+	o.setDefaults()
+	p, err := planOf(ctx, o, m)
 	if err != nil {
 		return p, fmt.Errorf("open %s: %w", o.Path, public(err))
 	}
 	return p, nil
 }
 
-func planOf(ctx context.Context, path string) (p migrate.Plan, err error) {
+func planOf(ctx context.Context, o Options, m migrate.Options) (p migrate.Plan, err error) {
 	if err := setUpDriver(); err != nil {
 		return p, err
 	}
-	if path, err = resolve(path); err != nil {
+	path, err := resolve(o.Path)
+	if err != nil {
 		return p, err
 	}
 	info, err := os.Stat(path)
@@ -102,13 +104,9 @@ func planOf(ctx context.Context, path string) (p migrate.Plan, err error) {
 	if err := errors.Join(checkCompanion(path), checkLock(path), checkHeader(path, info)); err != nil {
 		return p, err
 	}
-	l := flock.New(path+lockSuffix, flock.SetFlag(os.O_RDWR))
-	ok, err := l.TryLock()
-	switch {
-	case err == nil && !ok:
-		return p, &storage.Locked{Path: l.Path(), Holder: holder(l.Path())}
-	case err != nil && !errors.Is(err, fs.ErrNotExist): // else nobody ever had it
-		return p, fmt.Errorf("lock database: %w", err)
+	l, err := awaitLock(ctx, o.Clock, m, func() (*flock.Flock, error) { return lookLock(path) })
+	if err != nil {
+		return p, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	_, wal := os.Lstat(path + "-wal")
@@ -117,7 +115,9 @@ func planOf(ctx context.Context, path string) (p migrate.Plan, err error) {
 	if err != nil {
 		return p, err
 	}
-	p, err = planned(ctx, c)
+	if p, err = planned(ctx, c); err == nil {
+		err = refuseKept(path, p)
+	}
 	return p, errors.Join(err, c.close())
 }
 
@@ -159,13 +159,13 @@ func (db *DB) migrateItself(ctx context.Context, c *conn) error {
 // program knows. When there is nothing to do, nothing is written: the disk may
 // be full.
 func (db *DB) migrate(ctx context.Context, c *conn, m migrate.Options) (done migrate.Done, err error) {
-	if _, err := identify(c); err != nil { // before the file is touched
-		return done, err
+	if done.Plan, err = planned(ctx, c); err == nil { // before the file is touched
+		err = refuseKept(db.path, done.Plan)
 	}
-	if err := db.configure(c, db.o.CacheBytes); err != nil {
-		return done, err
+	if err == nil {
+		err = db.configure(c, db.o.CacheBytes)
 	}
-	if done.Plan, err = planned(ctx, c); err != nil || len(done.Plan.Steps) == 0 {
+	if err != nil || len(done.Plan.Steps) == 0 {
 		return done, err
 	}
 	err = interruptible(ctx, c, func() error {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/extenddb/extenddb/server/storage/migrate"
@@ -23,6 +24,22 @@ type kept struct {
 	tmp  string // its name until it is kept; "": there is no copy
 	base string // "data.db.v1-backup"
 	name string // of the copy that is kept
+}
+
+// refuseKept refuses to migrate such a copy: it is the way back, and the older
+// program that it is kept for could not read it any more.
+func refuseKept(path string, p migrate.Plan) error {
+	name, _ := strings.CutSuffix(filepath.Base(path), copySuffix)
+	if i := strings.LastIndex(name, copySuffix+"-"); i >= 0 { // "data.db.v1-backup-2"
+		if _, err := strconv.Atoi(name[i+len(copySuffix)+1:]); err == nil {
+			name = name[:i]
+		}
+	}
+	kept := name != filepath.Base(path) && strings.HasSuffix(name, fmt.Sprintf(".v%d", p.From))
+	if !kept || len(p.Steps) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrKept, &migrate.Pending{Plan: p})
 }
 
 // copyBefore makes a complete copy of the database, on disk, unless m says not

@@ -64,8 +64,54 @@ func wantFiles(t *testing.T, path string, suffixes ...string) {
 
 func wantVersion(t *testing.T, path string, want int) {
 	t.Helper()
-	if p, err := Plan(t.Context(), Options{Path: path}); err != nil || p.From != want {
+	if p, err := Plan(t.Context(), Options{Path: path}, migrate.Options{}); err != nil || p.From != want {
 		t.Errorf("%s is of version %d, want %d (%v)", filepath.Base(path), p.From, want, err)
+	}
+}
+
+// wantKept wants a copy of version 1 that nobody migrates where it is; a copy of
+// it is a database like any other.
+func wantKept(t *testing.T, path string) {
+	t.Helper()
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Plan(t.Context(), Options{Path: path}, migrate.Options{})
+	if !errors.Is(err, ErrKept) || p.From != 1 {
+		t.Errorf("plan from %d (%v)", p.From, err)
+	}
+	_, err = Open(t.Context(), Options{Path: path})
+	wantErr(t, err, ErrKept)
+	wantErr(t, err, migrate.ErrPending)
+	_, err = Migrate(t.Context(), Options{Path: path}, migrate.Options{NoCopy: true})
+	wantErr(t, err, ErrKept)
+	after, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the copy was changed (%v)", err)
+	}
+	back := filepath.Join(t.TempDir(), "back.db")
+	if err := os.WriteFile(back, before, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	checkCatalog(t, mustOpen(t, Options{Path: back}))
+}
+
+// TestRefuseKept goes by name and version.
+func TestRefuseKept(t *testing.T) {
+	t.Parallel()
+	pending := migrate.Plan{From: 1, To: 2, Steps: make([]migrate.Step, 1)}
+	for path, want := range map[string]bool{
+		"/d/a.db.v1-backup": true, "/d/a.db.v1-backup-2": true, "/d/a.db.v1-backup-12": true,
+		"/d/a.db": false, "/d/a-backup": false, "/d/a.db.v2-backup": false, "/d/a.db.v1-backup-x": false, "/d/a.db.v1-backup.db": false,
+		"/d.v1-backup/a.db": false, "/d/a.db.v11-backup": false,
+	} {
+		if err := refuseKept(path, pending); errors.Is(err, ErrKept) != want {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	if err := refuseKept("/d/a.db.v1-backup", migrate.Plan{From: 1, To: 1}); err != nil { // the older program serves it
+		t.Error(err)
 	}
 }
 
@@ -105,13 +151,10 @@ func TestOpenKeepsACopy(t *testing.T) {
 	if text, err := os.ReadFile(path + ".v1-backup"); err != nil || string(text) != "of an earlier time" {
 		t.Errorf("an earlier copy was changed to %q (%v)", text, err)
 	}
-	wantVersion(t, kept, 1)
-	again := mustOpen(t, Options{Path: kept}) // it is a database like any other
-	checkCatalog(t, again)
+	wantKept(t, kept)
 	log.Reset()
 	db = mustOpen(t, Options{Path: path, Log: slog.New(slog.NewJSONHandler(&log, nil))})
-	wantFiles(t, path, "", "-wal", "-shm", ".lock", ".v1-backup", ".v1-backup-2",
-		".v1-backup-2-wal", ".v1-backup-2-shm", ".v1-backup-2.lock", ".v1-backup-2.v1-backup")
+	wantFiles(t, path, "", "-wal", "-shm", ".lock", ".v1-backup", ".v1-backup-2", ".v1-backup-2.lock")
 	if strings.Contains(log.String(), "migrated") {
 		t.Errorf("migrated twice:\n%s", log.String())
 	}
@@ -300,7 +343,7 @@ func TestPlanWritesNothing(t *testing.T) {
 			t.Parallel()
 			path := c.make(t)
 			before := filesIn(t, filepath.Dir(path))
-			p, err := Plan(t.Context(), Options{Path: path})
+			p, err := Plan(t.Context(), Options{Path: path}, migrate.Options{})
 			if !errors.Is(err, c.want) || err == nil && p.From != c.from {
 				t.Errorf("plan from %d (%v), want %d (%v)", p.From, err, c.from, c.want)
 			}
@@ -314,7 +357,7 @@ func TestPlanWritesNothing(t *testing.T) {
 			}
 		})
 	}
-	p, err := Plan(t.Context(), Options{Path: filepath.Join(t.TempDir(), "a.db")})
+	p, err := Plan(t.Context(), Options{Path: filepath.Join(t.TempDir(), "a.db")}, migrate.Options{})
 	if !errors.Is(err, fs.ErrNotExist) || p.To != 0 {
 		t.Errorf("plan %+v (%v)", p, err)
 	}
@@ -324,31 +367,41 @@ func TestPlanOfADatabaseInUse(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.db")
 	mustOpen(t, Options{Path: path})
-	_, err := Plan(t.Context(), Options{Path: path})
+	_, err := Plan(t.Context(), Options{Path: path}, migrate.Options{})
 	wantErr(t, err, storage.ErrLocked)
 	_, err = Migrate(t.Context(), Options{Path: path}, migrate.Options{})
 	wantErr(t, err, storage.ErrLocked)
 }
 
-// TestMigrateWaits for who has the database, as long as it is told to.
+// TestMigrateWaits for who has the database, as long as it is told to; a plan
+// does as well.
 func TestMigrateWaits(t *testing.T) {
 	t.Parallel()
+	for name, work := range map[string]func(context.Context, Options, migrate.Options) error{
+		"plan": func(ctx context.Context, o Options, m migrate.Options) error { _, err := Plan(ctx, o, m); return err },
+		"migrate": func(ctx context.Context, o Options, m migrate.Options) error {
+			_, err := Migrate(ctx, o, m)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) { waits(t, work) })
+	}
+}
+
+func waits(t *testing.T, work func(context.Context, Options, migrate.Options) error) {
 	path := filepath.Join(t.TempDir(), "a.db")
 	db := mustOpen(t, Options{Path: path})
 	synctest.Test(t, func(t *testing.T) {
 		clk := clock.NewFake(instant())
 		var told []string
-		migrating := func() <-chan error {
+		m := migrate.Options{LockWait: 3 * lockPause, Waiting: func(h string) { told = append(told, h) }}
+		working := func() <-chan error {
 			over := make(chan error, 1)
-			go func() {
-				_, err := Migrate(t.Context(), Options{Path: path, Clock: clk},
-					migrate.Options{LockWait: 3 * lockPause, Waiting: func(h string) { told = append(told, h) }})
-				over <- err
-			}()
+			go func() { over <- work(t.Context(), Options{Path: path, Clock: clk}, m) }()
 			synctest.Wait()
 			return over
 		}
-		over := migrating()
+		over := working()
 		for range 3 {
 			if len(over) > 0 {
 				t.Fatal("it did not wait")
@@ -359,7 +412,7 @@ func TestMigrateWaits(t *testing.T) {
 		if err := <-over; !errors.Is(err, storage.ErrLocked) || len(told) != 1 || !strings.HasPrefix(told[0], "process ") {
 			t.Fatalf("told %q (%v)", told, err)
 		}
-		over = migrating()
+		over = working()
 		if err := db.lock.Unlock(); err != nil {
 			t.Error(err)
 		}
@@ -417,8 +470,7 @@ func TestKilledMigration(t *testing.T) {
 			}
 			wantFiles(t, path, want...)
 			for _, copied := range c.copies {
-				wantVersion(t, path+copied, 1)
-				checkCatalog(t, mustOpen(t, Options{Path: path + copied}))
+				wantKept(t, path+copied)
 			}
 		})
 	}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ErrDenied: the role lacks a right, as the *Refused beside it says.
+var ErrDenied = errors.New("permission denied")
+
+// denied is a *Refused for want of a right.
+type denied struct{ *Refused }
+
+// Unwrap returns the *Refused and ErrDenied.
+func (e *denied) Unwrap() []error { return []error{e.Refused, ErrDenied} }
+
+func denial(reason, remedy string) error { return &denied{&Refused{reason, remedy}} }
+
+// foreignOwner is a schema, or what is in it, that another role owns than those
+// this one is a member of.
+const foreignOwner = `SELECT what, pg_get_userbyid(owner), current_user::text FROM (
+  SELECT 0 AS n, 'schema ' || quote_ident(nspname) AS what, nspowner AS owner FROM pg_namespace WHERE nspname IN ('extenddb', 'extenddb_data')
+  UNION ALL
+  SELECT 1, c.oid::regclass::text, c.relowner FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+  WHERE n.nspname IN ('extenddb', 'extenddb_data')) o
+WHERE NOT pg_has_role(owner, 'USAGE') ORDER BY n, what LIMIT 1`
+
+// ownedByUs returns an error that names the owner when the schemas, or what is
+// in them, belong to another role.
+func ownedByUs(ctx context.Context, c *pgx.Conn) error {
+	var what, owner, user string
+	err := c.QueryRow(ctx, foreignOwner).Scan(&what, &owner, &user)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	}
+	return denial(fmt.Sprintf("%s belongs to role %q, and this is %q", what, owner, user),
+		fmt.Sprintf("connect as %s, or make %s the owner of both schemas and all in them, as docs/postgresql.md shows", owner, user))
+}
+
+// explainDenied says of a permission that is missing whose the database is.
+func explainDenied(ctx context.Context, c *pgx.Conn, err error) error {
+	if codeOf(err) != codePrivilege || errors.As(err, new(*denied)) {
+		return err
+	}
+	if why := ownedByUs(ctx, c); errors.As(why, new(*denied)) {
+		return why
+	}
+	return err
+}
+
+// mayInitialise returns an error when the role may not make the catalog of an
+// empty database.
+func mayInitialise(ctx context.Context, c *pgx.Conn) error {
+	var may bool
+	var user, database string
+	err := c.QueryRow(ctx, `SELECT bool_and(CASE WHEN n.oid IS NULL THEN has_database_privilege(current_database(), 'CREATE')
+			ELSE has_schema_privilege(n.oid, 'CREATE') AND has_schema_privilege(n.oid, 'USAGE') END),
+			quote_ident(current_user), quote_ident(current_database())
+		FROM unnest(ARRAY['extenddb', 'extenddb_data']) AS s(name) LEFT JOIN pg_namespace n ON n.nspname = s.name`).Scan(&may, &user, &database)
+	if err != nil || may {
+		return err
+	}
+	if err := ownedByUs(ctx, c); err != nil {
+		return err
+	}
+	return denial(fmt.Sprintf("the database is empty, and the role %s may not initialise it", user),
+		fmt.Sprintf("as an administrator: GRANT CREATE ON DATABASE %s TO %s; or make the two schemas for it, as docs/postgresql.md shows", database, user))
+}
