@@ -36,8 +36,9 @@ func checkName(what, name string) error {
 }
 
 // defaultName is the name of a backup that was given none: the table's, cut
-// where it is too long, and the time.
+// where it is too long, and the time, to the millisecond: two backups of a
+// second can be told apart by name.
 func defaultName(table string, at time.Time) string {
-	suffix := at.UTC().Format("-20060102-150405")
+	suffix := at.UTC().Format("-20060102-150405.000")
 	return table[:min(len(table), maxName-len(suffix))] + suffix
 }

@@ -23,11 +23,11 @@ import (
 func TestDefaultName(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 14, 15, 9, 26, 0, time.FixedZone("", 3600))
-	if got := defaultName("Music", at); got != "Music-20260314-140926" {
+	if got := defaultName("Music", at); got != "Music-20260314-140926.535" {
 		t.Errorf("got %q", got)
 	}
 	for n := 3; n <= 255; n++ {
-		if name := defaultName(strings.Repeat("x", n), at); !isName(name) || !strings.HasSuffix(name, "-20260314-140926") {
+		if name := defaultName(strings.Repeat("x", n), at); !isName(name) || !strings.HasSuffix(name, "-20260314-140926.535") {
 			t.Errorf("table of %d characters: %q", n, name)
 		}
 	}
