@@ -102,9 +102,9 @@ func (k *cursor) end(ctx context.Context) error {
 	return err
 }
 
-// rollback ends a transaction that only read.
+// rollback ends a transaction in which nothing is in doubt.
 func rollback(ctx context.Context, c *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	ctx, cancel := context.WithTimeout(atOnce(context.WithoutCancel(ctx)), endTime)
 	defer cancel()
 	_, _ = c.PgConn().Exec(ctx, "ROLLBACK").ReadAll()
 }

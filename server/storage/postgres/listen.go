@@ -242,12 +242,9 @@ func (s *session) connect(ctx context.Context) (*pgx.Conn, error) {
 // reconnect returns nil only when ctx is cancelled.
 func (s *session) reconnect(ctx context.Context) *pgx.Conn {
 	for pause := reconnectMin; ; pause = min(2*pause, reconnectMax) {
-		c, err := s.connect(ctx)
+		c, err := s.enter(ctx)
 		if err == nil {
-			if err = s.db.enter(ctx, c); err == nil {
-				return c
-			}
-			s.fail(c)
+			return c
 		}
 		s.db.pool.Reset() // its connections are most likely lost too
 		s.db.o.Log.Debug("database does not take a connection", "err", err)
@@ -259,6 +256,21 @@ func (s *session) reconnect(ctx context.Context) *pgx.Conn {
 			return nil
 		}
 	}
+}
+
+// enter makes a connection and this process one of the servers again.
+func (s *session) enter(ctx context.Context) (*pgx.Conn, error) {
+	c, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, taskTime)
+	defer cancel()
+	if err := s.db.enter(ctx, c); err != nil {
+		s.fail(c)
+		return nil, err
+	}
+	return c, nil
 }
 
 // sessionSetUp bounds the waits of a task, in which nobody hears.

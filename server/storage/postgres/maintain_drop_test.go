@@ -137,7 +137,7 @@ func TestDropMeetsStatistics(t *testing.T) {
 	wantIs(t, err, storage.ErrHeld)
 	stepped := make(chan error, 1)
 	go func() {
-		err := error(storage.ErrHeld)
+		_, err := l.Step(t.Context(), jobNow())
 		for errors.Is(err, storage.ErrHeld) {
 			_, err = l.Step(t.Context(), jobNow())
 		}

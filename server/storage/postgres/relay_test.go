@@ -19,12 +19,14 @@ type relay struct {
 	last   *relayed // who sent something last
 	all    map[*relayed]bool
 	closed bool // nobody gets through any more
+	muted  bool // nothing of those to come is passed on
 }
 
 // relayed is one connection through a relay.
 type relayed struct {
 	client, server            net.Conn
 	loseRequests, loseAnswers bool // guarded by relay.mu
+	muted                     bool // nothing is passed on, either way
 }
 
 // newRelay returns a relay and the URL of the database behind it.
@@ -61,7 +63,7 @@ func (r *relay) accept() {
 			}
 			continue
 		}
-		c := &relayed{client: client, server: server}
+		c := &relayed{client: client, server: server, muted: r.muted}
 		r.all[c] = true
 		r.mu.Unlock()
 		go r.copy(c, client, server, true)
@@ -84,7 +86,11 @@ func (r *relay) copy(c *relayed, from, to net.Conn, request bool) {
 		if request {
 			r.last, lost = c, c.loseRequests
 		}
+		muted := c.muted
 		r.mu.Unlock()
+		if muted {
+			continue
+		}
 		if lost {
 			return
 		}
@@ -100,6 +106,23 @@ func (r *relay) lose(request bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last.loseRequests, r.last.loseAnswers = request, !request
+}
+
+// mute takes what comes on all connections and passes nothing on.
+func (r *relay) mute() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.muted = true
+	for c := range r.all {
+		c.muted = true
+	}
+}
+
+// muteLast mutes the connection that was used last.
+func (r *relay) muteLast() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last.muted = true
 }
 
 // cut ends all connections, and lets none through any more.

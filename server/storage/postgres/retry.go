@@ -23,6 +23,7 @@ const (
 
 	doubtTries = 6 // some 6 s in all
 	doubtMin   = 100 * time.Millisecond
+	doubtTime  = 10 * time.Second // however long each try takes
 )
 
 // retry runs f again, after a growing and random pause, while it meets a
@@ -62,7 +63,8 @@ func (db *DB) certain(ctx context.Context, f func() error) error {
 	if !errors.Is(err, storage.ErrInDoubt) {
 		return err
 	}
-	for pause, try := doubtMin, 0; try < doubtTries; pause, try = 2*pause, try+1 {
+	since := db.o.Clock.Now()
+	for pause, try := doubtMin, 0; try < doubtTries && db.o.Clock.Now().Sub(since) < doubtTime; pause, try = 2*pause, try+1 {
 		tick, stop := db.o.Clock.After(pause/2 + rand.N(pause))
 		select {
 		case <-tick:

@@ -350,7 +350,7 @@ func (s *snapshot) freeLocked(ctx context.Context) {
 // endTransaction ends it on the server. Where rows are still on their way, the
 // connection is closed instead: there may be some megabytes of them.
 func (s *snapshot) endTransaction(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	ctx, cancel := context.WithTimeout(atOnce(context.WithoutCancel(ctx)), endTime)
 	defer cancel()
 	c := s.c.Conn()
 	switch {

@@ -11,9 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/extenddb/extenddb/format/ddb"
@@ -84,16 +82,6 @@ func doubted(err error) error {
 		return err
 	}
 	return &doubt{err}
-}
-
-// cancelOnServer makes a call whose context ends cancel its statement and wait
-// for the answer, instead of dropping the connection: so it is known what
-// became of a write.
-func cancelOnServer(_ context.Context, cfg *pgx.ConnConfig) error {
-	cfg.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: lostAfter}
-	}
-	return nil
 }
 
 // change is a Write on its way.

@@ -65,14 +65,18 @@ func (db *DB) WriteAll(ctx context.Context, ws []storage.Write, token *storage.T
 func (db *DB) transact(ctx context.Context, cs []*change, token *storage.Token, d *doubt) error {
 	t := &transaction{db: db, cs: cs, token: token, doubt: d}
 	t.order()
+	since := db.o.Clock.Now()
 	for stale, conflicts, doubts := 0, 0, 0; ; {
 		err := db.withConn(ctx, func(conn *pgxpool.Conn) error { return t.run(ctx, conn) })
 		var lost *doubt
 		again := false
 		switch {
 		case errors.As(err, &lost):
+			if t.doubt == nil {
+				since = db.o.Clock.Now()
+			}
 			t.doubt, doubts = lost, doubts+1
-			again = doubts < maxDoubts
+			again = doubts < maxDoubts && db.o.Clock.Now().Sub(since) < doubtTime
 		case errors.Is(err, storage.ErrReplayed) && t.doubt != nil:
 			err, t.doubt = nil, nil // by this very call
 		case errors.Is(err, storage.ErrStale):
@@ -91,7 +95,7 @@ func (db *DB) transact(ctx context.Context, cs []*change, token *storage.Token, 
 			err = only(storage.ErrConflict, err)
 		case t.doubt != nil && errors.Is(err, storage.ErrUnavailable):
 			doubts++
-			again = doubts < maxDoubts
+			again = doubts < maxDoubts && db.o.Clock.Now().Sub(since) < doubtTime
 		}
 		if !again {
 			return t.final(err)
@@ -149,8 +153,9 @@ func (t *transaction) run(ctx context.Context, conn *pgxpool.Conn) error {
 	}
 	idle, err := t.decide(tables, rows)
 	if err != nil || idle && t.token == nil {
+		unproved := t.prove(ctx, conn)
 		t.rollback(ctx, conn)
-		return err
+		return cmp.Or(unproved, err)
 	}
 	if h := t.db.o.hooks.write.before; h != nil {
 		if err := h(ctx, t.cs...); err != nil {
@@ -335,13 +340,43 @@ func (t *transaction) decide(tables map[storage.TableID]*storage.Table, rows []*
 	return idle, nil
 }
 
+// proof fails as the statements of a transaction do: see shape.
+const proof = "SELECT 1 / count(*) FROM extenddb.tables WHERE id = $1 AND version = $2 AND status = 1"
+
+// proofs queues what shows that the definitions of changes are current, in
+// statements that begin when all locks are granted: those that waited for theirs
+// have read the catalog before.
+func proofs(batch *pgx.Batch, cs []*change) {
+	proved := map[storage.TableID]bool{}
+	for _, c := range cs {
+		if c.t != nil && !proved[c.t.ID] {
+			proved[c.t.ID] = true
+			batch.Queue(proof, int64(c.t.ID), c.t.Version)
+		}
+	}
+}
+
+// prove shows that what was decided, and is not going to be written, rests on
+// current definitions: ErrStale.
+func (t *transaction) prove(ctx context.Context, conn *pgxpool.Conn) error {
+	batch := &pgx.Batch{}
+	proofs(batch, t.cs)
+	err := conn.SendBatch(ctx, batch).Close()
+	if codeOf(err) == codeDivision {
+		return fmt.Errorf("%w: %w", storage.ErrStale, err)
+	}
+	return err
+}
+
 // commit writes and commits in one trip. A statement that finds its definition
 // out of date fails, and so does the COMMIT behind it.
 func (t *transaction) commit(ctx context.Context, conn *pgxpool.Conn) error {
 	batch := &pgx.Batch{}
+	var idle []*change
 	for _, c := range t.sort {
 		if c.idle() && (c.cur != nil || t.db.o.hooks.write.open) {
-			continue // the lock was all
+			idle = append(idle, c) // the lock was all
+			continue
 		}
 		sql, args, err := t.db.writing(c, true)
 		if err != nil {
@@ -349,6 +384,7 @@ func (t *transaction) commit(ctx context.Context, conn *pgxpool.Conn) error {
 		}
 		batch.Queue(sql, args...)
 	}
+	proofs(batch, idle)
 	batch.Queue("COMMIT")
 	results := conn.SendBatch(ctx, batch)
 	var err error
@@ -378,5 +414,5 @@ func (t *transaction) rollback(ctx context.Context, conn *pgxpool.Conn) {
 	if conn.Conn().IsClosed() || conn.Conn().PgConn().TxStatus() == 'I' {
 		return
 	}
-	_, _ = conn.Exec(context.WithoutCancel(ctx), "ROLLBACK")
+	rollback(ctx, conn.Conn())
 }

@@ -406,3 +406,57 @@ func TestManyRows(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusalRestsOnNewDefinition: what is refused, or left as it is, after a
+// wait for a row, is decided with the definition that is current then.
+func TestRefusalRestsOnNewDefinition(t *testing.T) {
+	t.Parallel()
+	refuse := errors.New("refused")
+	for name, tc := range map[string]struct {
+		next *storage.Next
+		err  error
+		more func(tab *storage.Table) []storage.Write
+	}{
+		"refusal":                     {err: refuse},
+		"nothing to write":            {next: storage.Unchanged},
+		"nothing to write, as others": {next: storage.Unchanged, more: func(tab *storage.Table) []storage.Write { return []storage.Write{put(tab, item("z"))} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := mustOpen(t, Options{})
+			tab, other := create(t, db, hashTable("t")), create(t, db, hashTable("other"))
+			mustWrite(t, db, put(tab, item("x")))
+			c, holder := mustConnect(t, db.o.URL), mustConnect(t, db.o.URL)
+			mustExec(t, holder, "BEGIN")
+			mustExec(t, holder, "SELECT 1 FROM "+rowsOf(tab.ID)+" FOR UPDATE")
+			versions := make(chan int64, 10)
+			ws := []storage.Write{{Table: tab, Key: key(tab, "x"), Decide: func(t *storage.Table, _ *storage.Row) (*storage.Next, error) {
+				versions <- t.Version
+				return tc.next, tc.err
+			}}}
+			if tc.more != nil {
+				ws = append(ws, tc.more(other)...)
+			}
+			done := make(chan error, 1)
+			go func() {
+				_, err := db.WriteAll(context.WithoutCancel(t.Context()), ws, nil)
+				done <- err
+			}()
+			blocked(t, c, 1)
+			mustExec(t, c, "UPDATE extenddb.tables SET version = version + 1 WHERE id = $1", int64(tab.ID))
+			mustExec(t, holder, "COMMIT")
+			err := <-done
+			var cancelled *storage.Cancelled
+			if errors.As(err, &cancelled) != (tc.err != nil) || err != nil && !errors.As(err, &cancelled) {
+				t.Errorf("error %v", err)
+			}
+			close(versions)
+			var last int64
+			for last = range versions {
+			}
+			if last != tab.Version+1 {
+				t.Errorf("it rests on version %d, want %d", last, tab.Version+1)
+			}
+		})
+	}
+}
