@@ -6,11 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/extenddb/extenddb/backupstore"
 	"github.com/extenddb/extenddb/server/admin"
 	"github.com/extenddb/extenddb/server/backup"
+	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/sqlite"
 )
 
 // TestExitCodesOfErrors: a class means the same code whether the work was done
@@ -43,6 +46,29 @@ func TestExitCodesOfErrors(t *testing.T) {
 	} {
 		if e := known(fmt.Errorf("wrapped: %w", err)); e.Code != want {
 			t.Errorf("%v: code %d, want %d", err, e.Code, want)
+		}
+	}
+}
+
+// TestOpenErrors: each refusal of a file has its exit code and says what to do.
+func TestOpenErrors(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		code int
+		hint string
+	}{
+		{sqlite.ErrForeign, exitRefused, "choose another file"},
+		{sqlite.ErrLinked, exitRefused, "one name"},
+		{sqlite.ErrKept, exitRefused, "copy it under another name"},
+		{sqlite.ErrNoSpace, exitRefused, "run: extenddb migrate --yes --no-copy --storage 'sqlite:my data.db'"},
+		{storage.ErrLocked, exitFailed, ""},
+		{&storage.Locked{Holder: "x"}, exitBusy, "stop that server"},
+		{storage.ErrCorrupt, exitFailed, "keep the file"},
+	} {
+		e := known(openError("my data.db", fmt.Errorf("open: %w", c.err)))
+		if e.Code != c.code || !strings.Contains(strings.ReplaceAll(e.Hint, `"`, "'"), c.hint) {
+			t.Errorf("%v: exit code %d, hint %q; want %d, %q", c.err, e.Code, e.Hint, c.code, c.hint)
 		}
 	}
 }

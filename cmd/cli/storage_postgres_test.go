@@ -214,6 +214,9 @@ func TestServeSharesPostgres(t *testing.T) {
 			}
 		}
 	}
+	if a, b := one.logs(), two.logs(); strings.Count(a+b, `"msg":"new database","path":"`+url+`"`) != 1 || !strings.Contains(a, "new database") {
+		t.Errorf("of the new database is told in\n%s\nand\n%s", a, b)
+	}
 	if !strings.Contains(two.logs(), `"pool":5`) {
 		t.Errorf("pool in\n%s", two.logs())
 	}

@@ -22,7 +22,7 @@ import (
 
 func TestDefaultName(t *testing.T) {
 	t.Parallel()
-	at := time.Date(2026, 3, 14, 15, 9, 26, 0, time.FixedZone("", 3600))
+	at := time.Date(2026, 3, 14, 15, 9, 26, 535_000_000, time.FixedZone("", 3600))
 	if got := defaultName("Music", at); got != "Music-20260314-140926.535" {
 		t.Errorf("got %q", got)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrDenied: the role lacks a right, as the *Refused beside it says.
+// ErrDenied is the error of a role that lacks a right; the *Refused beside it says which.
 var ErrDenied = errors.New("permission denied")
 
 // denied is a *Refused for want of a right.

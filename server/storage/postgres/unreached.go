@@ -125,8 +125,10 @@ func leaves(err error) []error {
 // explained words an error of the driver: "127.0.0.1:5432 (db): dial error: ...".
 func explained(err error) attempt {
 	host, text, ok := strings.Cut(err.Error(), " (")
-	if _, rest, found := strings.Cut(text, "): "); ok && found {
-		text = rest
+	if name, rest, found := strings.Cut(text, "): "); ok && found {
+		if text = rest; !strings.Contains(host, name) {
+			host += " (" + name + ")"
+		}
 	} else {
 		host, text = "the server", err.Error()
 	}

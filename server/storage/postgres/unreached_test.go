@@ -44,12 +44,14 @@ func TestUnreached(t *testing.T) {
 	c := mustConnect(t, base)
 	mustExec(t, c, "CREATE DATABASE closed ALLOW_CONNECTIONS false")
 	a, b := vacant(t), vacant(t)
+	_, port, _ := strings.Cut(a, ":")
 	for _, c := range []struct {
 		url, want string
 		kind      error
 	}{
 		{"postgres://u@" + a + "/d", "cannot connect to " + a + ": connection refused", nil},
 		{"postgres://u@" + a + "," + b + "/d", "cannot connect to " + a + ", " + b + ": connection refused", nil},
+		{"postgres://u@localhost:1/d?host=localhost&port=" + port + "&sslmode=disable", "cannot connect to 127.0.0.1:" + port + " (localhost): connection refused", nil},
 		{"postgres://u@nowhere.invalid/d", "cannot connect to nowhere.invalid: no such host", nil},
 		{"postgres://postgres@" + there + "/nowhere", "cannot connect to " + there + `: database "nowhere" does not exist (SQLSTATE 3D000)`, nil},
 		{"postgres://postgres@" + there + "/nowhere?sslmode=allow", "cannot connect to " + there + `: database "nowhere" does not exist (SQLSTATE 3D000)`, nil},
