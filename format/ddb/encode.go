@@ -4,6 +4,7 @@ package ddb
 
 import (
 	"encoding/base64"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -97,6 +98,30 @@ func appendScalar(dst []byte, k Kind, s string, n notation) []byte {
 	}
 	return AppendString(dst, s)
 }
+
+// AppendScalar appends the canonical DynamoDB JSON of the S, N or B whose Str
+// is text, for those who have it without a Value. An S must be valid UTF-8.
+func AppendScalar(dst []byte, k Kind, text []byte) []byte {
+	dst = append(dst, '{', '"')
+	dst = append(dst, k.String()...)
+	dst = append(dst, '"', ':')
+	switch {
+	case k == KindB:
+		dst = append(dst, '"')
+		dst = base64.StdEncoding.AppendEncode(dst, text)
+		dst = append(dst, '"')
+	case k == KindS && slices.ContainsFunc(text[plainPrefix(text):], isSpecial):
+		dst = AppendString(dst, string(text))
+	default:
+		dst = append(dst, '"')
+		dst = append(dst, text...)
+		dst = append(dst, '"')
+	}
+	return append(dst, '}')
+}
+
+// isSpecial reports whether a byte of valid UTF-8 is escaped in a string.
+func isSpecial(c byte) bool { return c < ' ' || c == '"' || c == '\\' }
 
 // AppendString appends s as a JSON string with the fewest escapes JSON allows:
 // quote, backslash and control characters. Invalid UTF-8 becomes U+FFFD.

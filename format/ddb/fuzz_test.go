@@ -54,6 +54,15 @@ func FuzzItem(f *testing.F) {
 		if err != nil || !again.Equal(it) || again.Size() != it.Size() {
 			t.Fatalf("%s reads back as %v, %v", canonical, again, err)
 		}
+		for _, v := range it {
+			if !v.Kind().IsScalar() {
+				continue
+			}
+			text := []byte(v.Str())
+			if got, want := AppendScalar(nil, v.Kind(), text), AppendValue(nil, v); !bytes.Equal(got, want) || ScalarSize(v.Kind(), text) != v.Size() {
+				t.Fatalf("as text %s of %d bytes, as a value %s of %d", got, ScalarSize(v.Kind(), text), want, v.Size())
+			}
+		}
 		if twice := AppendItem(nil, again); !bytes.Equal(twice, canonical) {
 			t.Fatalf("not a fixed point:\n%s\n%s", canonical, twice)
 		}

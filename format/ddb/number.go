@@ -277,25 +277,29 @@ func (n Number) decimal() (d apd.Decimal) {
 func (n Number) String() string { return string(n.AppendPlain(nil)) }
 
 // AppendPlain appends String to dst.
-func (n Number) AppendPlain(dst []byte) []byte {
-	if n.digits == "" {
+func (n Number) AppendPlain(dst []byte) []byte { return AppendPlain(dst, n.neg, n.digits, n.exp) }
+
+// AppendPlain appends the plain form of 0.digits x 10^exp, or of the negative
+// number: what Number.String tells of one with these Digits.
+func AppendPlain[T string | []byte](dst []byte, negative bool, digits T, exp int) []byte {
+	if len(digits) == 0 {
 		return append(dst, '0')
 	}
-	if n.neg {
+	if negative {
 		dst = append(dst, '-')
 	}
-	switch k := len(n.digits); {
-	case n.exp <= 0:
+	switch k := len(digits); {
+	case exp <= 0:
 		dst = append(dst, '0', '.')
-		dst = appendZeros(dst, -n.exp)
-		dst = append(dst, n.digits...)
-	case n.exp >= k:
-		dst = append(dst, n.digits...)
-		dst = appendZeros(dst, n.exp-k)
+		dst = appendZeros(dst, -exp)
+		dst = append(dst, digits...)
+	case exp >= k:
+		dst = append(dst, digits...)
+		dst = appendZeros(dst, exp-k)
 	default:
-		dst = append(dst, n.digits[:n.exp]...)
+		dst = append(dst, digits[:exp]...)
 		dst = append(dst, '.')
-		dst = append(dst, n.digits[n.exp:]...)
+		dst = append(dst, digits[exp:]...)
 	}
 	return dst
 }

@@ -232,6 +232,14 @@ func (it Item) Size() int {
 	return n
 }
 
+// ScalarSize is the Size of the S, N or B whose Str is text.
+func ScalarSize(k Kind, text []byte) int {
+	if k == KindN {
+		return plainSize(string(text))
+	}
+	return len(text)
+}
+
 // longNumber is the plain length beyond which backup lines use the exponent
 // form.
 const longNumber = 40

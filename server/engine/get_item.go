@@ -5,6 +5,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/api"
@@ -130,20 +131,55 @@ func projectRow(row *storage.Row, p *expr.Projection, buf []byte) ([]byte, error
 	if p == nil {
 		return row.Item, nil
 	}
-	it, err := storedItem(row)
+	return projected(buf, row.Item, p)
+}
+
+// projected appends the projected part of a stored item.
+func projected(dst, item []byte, p *expr.Projection) ([]byte, error) {
+	dst, err := p.Append(dst, item)
 	if err != nil {
-		return nil, err
+		return nil, corrupt(err)
 	}
-	return ddb.AppendItem(buf, p.Apply(it)), nil
+	return dst, nil
 }
 
 // storedItem decodes a row.
 func storedItem(row *storage.Row) (ddb.Item, error) {
 	it, err := ddb.ParseItem(row.Item)
 	if err != nil {
-		return nil, fmt.Errorf("%w: decode item: %w", storage.ErrCorrupt, err)
+		return nil, corrupt(err)
 	}
 	return it, nil
 }
+
+// readAttributes reads some attributes of a stored item into it, no others.
+func readAttributes(it ddb.Item, item []byte, names []string) error {
+	clear(it)
+	s := ddb.NewScanner(item)
+	err := s.Open(ddb.TokenObject)
+	for first := true; err == nil && len(it) < len(names); first = false {
+		name, more, e := s.NextKey(first)
+		if e != nil || !more {
+			err = e
+			break
+		}
+		i := slices.IndexFunc(names, func(n string) bool { return n == string(name) })
+		if i < 0 {
+			err = s.Skip()
+			continue
+		}
+		v, bad, e := ddb.ScanValue(s)
+		if err = e; err == nil && bad != nil {
+			err = bad
+		}
+		it[names[i]] = v
+	}
+	if err != nil {
+		return corrupt(err)
+	}
+	return nil
+}
+
+func corrupt(err error) error { return fmt.Errorf("%w: decode item: %w", storage.ErrCorrupt, err) }
 
 func isTrue(b *bool) bool { return b != nil && *b }

@@ -3,8 +3,13 @@
 package engine
 
 import (
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/extenddb/extenddb/format/ddb"
+	"github.com/extenddb/extenddb/server/expr"
+	"github.com/extenddb/extenddb/server/storage"
 )
 
 func TestGetItem(t *testing.T) {
@@ -82,4 +87,28 @@ func TestGetItemRefusals(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDamagedItems: what is stored is not trusted to be an item.
+func TestDamagedItems(t *testing.T) {
+	t.Parallel()
+	p, err := expr.NewProjection([]string{"b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"", "[]", "{", `{"a":`, `{"a":{"S":"x"}`, `{"b":{"S"`} {
+		it := ddb.Item{}
+		if err := readAttributes(it, []byte(text), []string{"b"}); !errors.Is(err, storage.ErrCorrupt) {
+			t.Errorf("%s is read as %v: %v", text, it, err)
+		}
+		if got, err := projected(nil, []byte(text), p); !errors.Is(err, storage.ErrCorrupt) {
+			t.Errorf("%s is projected as %s: %v", text, got, err)
+		}
+		if it, err := storedItem(&storage.Row{Item: []byte(text)}); !errors.Is(err, storage.ErrCorrupt) {
+			t.Errorf("%s is decoded as %v: %v", text, it, err)
+		}
+	}
+	if err := readAttributes(ddb.Item{}, []byte(`{"b":{"N":"none"}}`), []string{"b"}); !errors.Is(err, storage.ErrCorrupt) {
+		t.Errorf("a number that is none: %v", err)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/extenddb/extenddb/format/ddb"
@@ -57,7 +58,13 @@ type page struct {
 	more             bool
 	last             storage.Row // the last row evaluated, in buffers of the page
 	used             consumed
-	buf              []byte
+
+	// What is the same for all rows, and used again with each.
+	keys       *storage.KeyWriter // nil until a key is written
+	shown      *expr.Projection   // of what the view has; nil for all of it
+	tested     []string           // attributes that the filter looks at
+	attributes ddb.Item           // those, of a row
+	buf, part  []byte
 }
 
 // want is the least that the page needs of each row.
@@ -80,6 +87,9 @@ func (p *page) write(ctx context.Context, store storage.Reader, out *api.Body) e
 		p.rng.Rows = 1
 	}
 	p.rng.AtMost = p.rng.Rows
+	if err := p.prepare(); err != nil {
+		return err
+	}
 	start := len(out.B)
 	lastKey, err := p.read(ctx, store, out)
 	if errors.Is(err, keyenc.ErrShortened) && p.rng.Want == storage.Sizes {
@@ -96,7 +106,7 @@ func (p *page) write(ctx context.Context, store storage.Reader, out *api.Body) e
 	out.B = strconv.AppendInt(out.B, int64(p.scanned), 10)
 	if lastKey != nil {
 		out.Raw(`,"LastEvaluatedKey":`)
-		out.B = ddb.AppendItem(out.B, lastKey)
+		out.B = append(out.B, lastKey...)
 	}
 	if p.capacity != capacityNone {
 		p.charge()
@@ -107,9 +117,28 @@ func (p *page) write(ctx context.Context, store storage.Reader, out *api.Body) e
 	return nil
 }
 
+// prepare sets what is the same for all rows.
+func (p *page) prepare() (err error) {
+	p.shown = p.projection
+	if p.shown == nil && p.view == projectedItem {
+		if p.shown, err = expr.NewProjection(p.index.Projected()); err != nil {
+			return err
+		}
+	}
+	if p.filter != nil {
+		p.attributes = ddb.Item{}
+	}
+	for ref := range p.filter.Refs() {
+		if !slices.Contains(p.tested, ref.Name) {
+			p.tested = append(p.tested, ref.Name)
+		}
+	}
+	return nil
+}
+
 // read appends the response up to the items and returns the LastEvaluatedKey,
 // nil when nothing can follow.
-func (p *page) read(ctx context.Context, store storage.Reader, out *api.Body) (ddb.Item, error) {
+func (p *page) read(ctx context.Context, store storage.Reader, out *api.Body) (lastKey []byte, err error) {
 	p.matched, p.scanned, p.size, p.charged, p.stored, p.more, p.used = 0, 0, 0, 0, 0, false, consumed{}
 	out.Raw("{")
 	if !p.count {
@@ -134,7 +163,8 @@ func (p *page) read(ctx context.Context, store storage.Reader, out *api.Body) (d
 	if !p.more || p.single {
 		return nil, nil
 	}
-	return p.table.KeysOf(p.index, &p.last)
+	lastKey, _, err = p.appendKeys(p.buf[:0], &p.last)
+	return lastKey, err
 }
 
 // add evaluates a row and appends what the response shows of it. It tells
@@ -179,44 +209,46 @@ func (p *page) add(row *storage.Row, out *api.Body) (ended bool, err error) {
 type rowCost struct{ own, fetched int }
 
 // show returns the JSON of what the response shows of a row that passes the
-// filter; none when it only counts. The text is valid until the next call or
-// row.
+// filter; anything when it only counts. The text is valid until the next call
+// or row.
 func (p *page) show(row *storage.Row) (text []byte, match bool, cost rowCost, err error) {
-	cost.own = row.Size
-	if p.view != keysOnly && p.filter == nil && !p.fetch {
-		switch {
-		case p.count:
-			return nil, true, cost, nil
-		case p.view == wholeItem && p.projection == nil:
-			return row.Item, true, cost, nil
-		}
-	}
-	var it ddb.Item
-	if p.view == keysOnly {
-		if it, err = p.table.KeysOf(p.index, row); err != nil {
+	cost.own, text = row.Size, row.Item
+	switch {
+	case p.view == keysOnly:
+		if p.buf, cost.own, err = p.appendKeys(p.buf[:0], row); err != nil {
 			return nil, false, cost, err
 		}
-		cost.own = it.Size()
-	} else if it, err = storedItem(row); err != nil {
-		return nil, false, cost, err
-	}
-	if p.fetch {
+		text = p.buf
+	case p.fetch:
+		it, err := storedItem(row)
+		if err != nil {
+			return nil, false, cost, err
+		}
 		cost.fetched = it.Size()
 	}
-	switch {
-	case p.filter != nil && !p.filter.Eval(it):
-		return nil, false, cost, nil
-	case p.count:
-		return nil, true, cost, nil
-	case p.projection != nil:
-		it = p.projection.Apply(it)
-	case p.view == projectedItem:
-		it = p.index.Project(p.table, it)
-	case p.view == wholeItem:
-		return row.Item, true, cost, nil
+	if p.filter != nil {
+		if err := readAttributes(p.attributes, text, p.tested); err != nil {
+			return nil, false, cost, err
+		}
+		if !p.filter.Eval(p.attributes) {
+			return nil, false, cost, nil
+		}
 	}
-	p.buf = ddb.AppendItem(p.buf[:0], it)
-	return p.buf, true, cost, nil
+	if p.shown != nil && !p.count {
+		if p.part, err = projected(p.part[:0], text, p.shown); err != nil {
+			return nil, false, cost, err
+		}
+		text = p.part
+	}
+	return text, true, cost, nil
+}
+
+// appendKeys appends the keys of a row and returns their size.
+func (p *page) appendKeys(dst []byte, row *storage.Row) (json []byte, size int, err error) {
+	if p.keys == nil {
+		p.keys = storage.NewKeyWriter(p.table, p.index)
+	}
+	return p.keys.Append(dst, row)
 }
 
 // keep remembers where the page is.

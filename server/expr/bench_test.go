@@ -4,6 +4,8 @@ package expr
 
 import (
 	"testing"
+
+	"github.com/extenddb/extenddb/format/ddb"
 )
 
 const benchCondition = "attribute_exists(#s) AND #n >= :n AND (begins_with(s, :h) OR m.x = :n)"
@@ -74,6 +76,21 @@ func BenchmarkProjection(b *testing.B) {
 		}
 		if len(p.Apply(it)) != 4 {
 			b.Fatal("wrong projection")
+		}
+	}
+}
+
+// BenchmarkProjectionAppend is what each row of a page costs.
+func BenchmarkProjectionAppend(b *testing.B) {
+	p, err := NewCache(10).Projection(NewPlaceholders(nil, nil), "s, n, m.y.l, l[1], l[2].k")
+	if err != nil {
+		b.Fatal(err)
+	}
+	text, buf := ddb.AppendItem(nil, item(b, evalItem)), []byte(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		if buf, err = p.Append(buf[:0], text); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

@@ -133,7 +133,26 @@ func TestProjection(t *testing.T) {
 			if got := proj.Apply(item(t, it)); !got.Equal(item(t, tc.want)) {
 				t.Errorf("got %s, want %s", ddb.AppendItem(nil, got), tc.want)
 			}
+			got, err := proj.Append([]byte("["), ddb.AppendItem(nil, item(t, it)))
+			if want := "[" + string(ddb.AppendItem(nil, item(t, tc.want))); err != nil || string(got) != want {
+				t.Errorf("appended %s, want %s (%v)", got, want, err)
+			}
 		})
+	}
+}
+
+// TestProjectionOfDamage: what is not JSON of an item is told, as far as it is
+// looked at.
+func TestProjectionOfDamage(t *testing.T) {
+	t.Parallel()
+	p, err := NewCache(1).Projection(NewPlaceholders(nil, nil), "b.x, d")
+	wantError(t, err, Invalid, "")
+	for _, text := range []string{
+		"", "[", "{", `{"a"`, `{"a":`, `{"a":{"S":"x"}`, `{"a":x}`, `{"b":{"S":"x"`, `{"b":{"M":{"x":{"N":"none"}}}}`, `{"d":{"S"`, `{"d":{"S":"x"},`,
+	} {
+		if got, err := p.Append(nil, []byte(text)); err == nil {
+			t.Errorf("%s: gives %s", text, got)
+		}
 	}
 }
 

@@ -128,6 +128,10 @@ func (ix *Index) Project(t *Table, it ddb.Item) ddb.Item {
 	return out
 }
 
+// Projected lists the attributes the index carries, each once; nil for all of
+// them. It must not be modified.
+func (ix *Index) Projected() []string { return ix.projected }
+
 // projectedNames lists the attributes the index carries, each once; nil for
 // all of them.
 func (ix *Index) projectedNames(t *Table) []string {

@@ -11,11 +11,9 @@
 package keyenc
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/extenddb/extenddb/format/ddb"
 )
@@ -77,22 +75,38 @@ func Sort(vals []ddb.Value) ([]byte, error) {
 // DecodeHash is the inverse of Hash for values of these kinds. ErrShortened
 // when p does not hold them, ErrMalformed when Hash cannot have returned p.
 func DecodeHash(kinds []ddb.Kind, p []byte) ([]ddb.Value, error) {
+	b, err := whole(p)
+	if err != nil {
+		return nil, err
+	}
+	return decode(kinds, b)
+}
+
+// whole returns the encoded values of p, an answer of Hash.
+func whole(p []byte) ([]byte, error) {
 	switch {
 	case IsShortened(p):
 		return nil, ErrShortened
 	case len(p) == 0 || len(p) > MaxHash || p[len(p)-1] != wholeMark:
 		return nil, fmt.Errorf("%w: no end mark", ErrMalformed)
 	}
-	return decode(kinds, p[:len(p)-1])
+	return p[:len(p)-1], nil
 }
 
 // DecodeSort is the inverse of Sort for values of these kinds. ErrMalformed
 // when Sort cannot have returned s.
 func DecodeSort(kinds []ddb.Kind, s []byte) ([]ddb.Value, error) {
-	if len(s) > MaxSort {
-		return nil, fmt.Errorf("%w: %d bytes", ErrMalformed, len(s))
+	if err := fits(s); err != nil {
+		return nil, err
 	}
 	return decode(kinds, s)
+}
+
+func fits(s []byte) error {
+	if len(s) > MaxSort {
+		return fmt.Errorf("%w: %d bytes", ErrMalformed, len(s))
+	}
+	return nil
 }
 
 // encodedLen is an upper bound of the encoded length, but for NULs.
@@ -137,55 +151,24 @@ func appendEscaped(dst []byte, s string) []byte {
 }
 
 func decode(kinds []ddb.Kind, b []byte) ([]ddb.Value, error) {
+	var t Texts
+	if err := t.add(kinds, b); err != nil {
+		return nil, err
+	}
 	vals := make([]ddb.Value, 0, len(kinds))
-	for i, k := range kinds {
-		var text []byte
-		var err error
-		switch {
-		case k == ddb.KindN:
-			var n ddb.Number
-			if n, b, err = cutNumber(b); err != nil {
-				return nil, err
+	for i, text := range t.list {
+		switch kinds[i] {
+		case ddb.KindN:
+			n, err := ddb.ParseNumber(string(text))
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 			}
 			vals = append(vals, ddb.Num(n))
-			continue
-		case i == len(kinds)-1:
-			text, b = b, nil
-		default:
-			if text, b, err = cutEscaped(b); err != nil {
-				return nil, err
-			}
-		}
-		if k == ddb.KindB {
+		case ddb.KindB:
 			vals = append(vals, ddb.Binary(text))
-			continue
+		default:
+			vals = append(vals, ddb.String(string(text)))
 		}
-		if !utf8.Valid(text) {
-			return nil, fmt.Errorf("%w: string is not UTF-8", ErrMalformed)
-		}
-		vals = append(vals, ddb.String(string(text)))
-	}
-	if len(b) > 0 {
-		return nil, fmt.Errorf("%w: %d bytes too many", ErrMalformed, len(b))
 	}
 	return vals, nil
-}
-
-// cutEscaped takes an escaped and terminated text off the front of b.
-func cutEscaped(b []byte) (text, rest []byte, err error) {
-	for {
-		i := bytes.IndexByte(b, 0)
-		if i < 0 || i+1 == len(b) {
-			return nil, nil, fmt.Errorf("%w: text without end", ErrMalformed)
-		}
-		switch b[i+1] {
-		case terminator:
-			return append(text, b[:i]...), b[i+2:], nil
-		case escaped:
-			text = append(text, b[:i+1]...)
-			b = b[i+2:]
-		default:
-			return nil, nil, fmt.Errorf("%w: unknown escape", ErrMalformed)
-		}
-	}
 }

@@ -4,7 +4,6 @@ package keyenc
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/extenddb/extenddb/format/ddb"
 )
@@ -50,45 +49,44 @@ func appendNumber(dst []byte, n ddb.Number) []byte {
 	return dst
 }
 
-// cutNumber takes a number off the front of b. It accepts only what
-// appendNumber writes.
-func cutNumber(b []byte) (n ddb.Number, rest []byte, err error) {
+// cutNumber takes a number off the front of b and appends its plain form to
+// dst. It accepts only what appendNumber writes.
+func cutNumber(dst, b []byte) (text, rest []byte, err error) {
 	if len(b) == 0 {
-		return n, nil, errNumber
+		return dst, nil, errNumber
 	}
-	text, flip := make([]byte, 0, ddb.MaxDigits+8), byte(0)
+	flip := byte(0)
 	switch b[0] {
 	case signZero:
-		return n, b[1:], nil
+		return append(dst, '0'), b[1:], nil
 	case signPositive:
 	case signNegative:
-		text, flip = append(text, '-'), 0xFF
+		flip = 0xFF
 	default:
-		return n, nil, errNumber
+		return dst, nil, errNumber
 	}
 	if len(b) < 3 {
-		return n, nil, errNumber
+		return dst, nil, errNumber
 	}
 	exp, b := int(b[1]^flip)+minExp, b[2:]
-	text = append(text, '0', '.')
-	start := len(text)
+	var buf [ddb.MaxDigits]byte
+	digits := buf[:0]
 	for more := true; more; b = b[1:] {
-		if len(b) == 0 || len(text) == start+ddb.MaxDigits {
-			return n, nil, errNumber
+		if len(b) == 0 || len(digits) == ddb.MaxDigits {
+			return dst, nil, errNumber
 		}
 		c := b[0] ^ flip
 		more = c&1 == 1
 		if c >= 200 || (!more && c == 0) {
-			return n, nil, errNumber
+			return dst, nil, errNumber
 		}
-		text = append(text, '0'+c/20, '0'+c/2%10)
+		digits = append(digits, '0'+c/20, '0'+c/2%10)
 	}
-	if text[start] == '0' {
-		return n, nil, errNumber
+	if digits[0] == '0' {
+		return dst, nil, errNumber
 	}
-	n, err = ddb.ParseNumber(string(strconv.AppendInt(append(text, 'E'), int64(exp), 10)))
-	if err != nil {
-		return n, nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	if last := len(digits) - 1; digits[last] == '0' {
+		digits = digits[:last]
 	}
-	return n, b, nil
+	return ddb.AppendPlain(dst, flip != 0, digits, exp), b, nil
 }
