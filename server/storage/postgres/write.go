@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/server/storage/keyenc"
@@ -98,34 +97,10 @@ type change struct {
 
 // decide runs Decide with a row, which may be nil.
 func (c *change) decide(t *storage.Table, cur *storage.Row) error {
-	c.t, c.cur, c.any, c.next, c.old, c.err = t, cur, false, nil, nil, nil
+	made, err := c.w.Decide.Run(t, cur)
+	c.t, c.cur, c.any, c.next, c.old, c.err = t, cur, false, made.Next, made.Old, made.Err
 	c.ver = rand.Int64N(1<<63-1) + 1
-	if cur != nil && len(t.Indexes) > 0 {
-		it, err := ddb.ParseItem(cur.Item)
-		if err != nil {
-			return fmt.Errorf("%w: row of table %q: %w", storage.ErrCorrupt, t.Name(), err)
-		}
-		old, err := storage.Derive(t, it)
-		if err != nil {
-			return fmt.Errorf("%w: row of table %q: %w", storage.ErrCorrupt, t.Name(), err)
-		}
-		c.old = old.Entries
-	}
-	c.next, c.err = run(c.w.Decide, t, cur)
-	if c.err == nil && c.next != nil && c.next != storage.Unchanged && len(c.next.Item) == 0 {
-		c.err = fmt.Errorf("%w: Decide returned no item", storage.ErrInvalid)
-	}
-	return nil
-}
-
-// run turns a panic of Decide into a refusal of its write.
-func run(d storage.Decide, t *storage.Table, cur *storage.Row) (next *storage.Next, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			next, err = nil, fmt.Errorf("%w: Decide panicked: %v", storage.ErrInvalid, p)
-		}
-	}()
-	return d(t, cur)
+	return err
 }
 
 // idle reports whether nothing is to be written.

@@ -15,14 +15,11 @@ import (
 // with one flush. All calls together take at most half of the pool beside the
 // one connection that each has anyway.
 func (db *DB) WriteEach(ctx context.Context, ws []storage.Write) []storage.Result {
-	results := make([]storage.Result, len(ws))
 	if err := db.life.Enter(); err != nil {
-		for i, w := range ws {
-			results[i] = storage.Result{Table: w.Table, Err: err}
-		}
-		return results
+		return storage.Failed(ws, err)
 	}
 	defer db.life.Leave()
+	results := make([]storage.Result, len(ws))
 	var next atomic.Int64
 	work := func() {
 		for i := next.Add(1) - 1; i < int64(len(ws)); i = next.Add(1) - 1 {

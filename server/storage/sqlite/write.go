@@ -5,11 +5,9 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/storage"
 )
 
@@ -36,39 +34,15 @@ type change struct {
 
 // decide runs Decide with the row, which may be nil.
 func (c *change) decide(t *storage.Table, cur *storage.Row) error {
-	c.t, c.ver, c.next, c.old, c.err, c.cur = t, 0, nil, nil, nil, nil
+	made, err := c.w.Decide.Run(t, cur)
+	c.t, c.ver, c.next, c.old, c.err, c.cur = t, 0, made.Next, made.Old, made.Err, nil
 	if cur != nil {
 		c.ver = cur.Ver
 		if t.HasStream() {
 			c.cur = cur
 		}
-		if len(t.Indexes) > 0 {
-			it, err := ddb.ParseItem(cur.Item)
-			if err != nil {
-				return fmt.Errorf("%w: row of table %q: %w", storage.ErrCorrupt, t.Name(), err)
-			}
-			old, err := storage.Derive(t, it)
-			if err != nil {
-				return fmt.Errorf("%w: row of table %q: %w", storage.ErrCorrupt, t.Name(), err)
-			}
-			c.old = old.Entries
-		}
 	}
-	c.next, c.err = call(c.w.Decide, t, cur)
-	if c.err == nil && c.next != nil && c.next != storage.Unchanged && len(c.next.Item) == 0 {
-		c.err = fmt.Errorf("%w: Decide returned no item", storage.ErrInvalid)
-	}
-	return nil
-}
-
-// call turns a panic of Decide into a refusal of its write.
-func call(d storage.Decide, t *storage.Table, cur *storage.Row) (next *storage.Next, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			next, err = nil, fmt.Errorf("%w: Decide panicked: %v", storage.ErrInvalid, p)
-		}
-	}()
-	return d(t, cur)
+	return err
 }
 
 // idle reports whether nothing is to be written.
@@ -134,14 +108,11 @@ func (db *DB) Write(ctx context.Context, w storage.Write) (storage.Result, error
 
 // WriteEach implements storage.Writer.
 func (db *DB) WriteEach(ctx context.Context, ws []storage.Write) []storage.Result {
-	results := make([]storage.Result, len(ws))
 	if err := db.life.Enter(); err != nil {
-		for i, w := range ws {
-			results[i] = storage.Result{Table: w.Table, Err: err}
-		}
-		return results
+		return storage.Failed(ws, err)
 	}
 	defer db.life.Leave()
+	results := make([]storage.Result, len(ws))
 	changes, reqs := make([]change, len(ws)), make([]*request, 0, len(ws))
 	owners := make([]int, 0, len(ws))
 	for i, w := range ws {
