@@ -4,4 +4,4 @@
 set -eu
 cd "$(dirname "$0")/.."
 export GOFLAGS="${GOFLAGS:--buildvcs=false}"
-CGO_ENABLED=0 go test -tags full -count=1 -timeout 75m -v ./test/...
+CGO_ENABLED=0 go test -tags full -count=1 -timeout 75m -v ./test/... ./server/storage/postgres
