@@ -48,6 +48,7 @@ type load struct {
 	// doubtful says whether an answer may leave a write in doubt, and none may
 	// come at all: something is being broken on purpose.
 	mayDoubt, mayDie bool
+	limit            time.Duration // of a call
 
 	numbers [clients]int
 	stop    chan struct{}
@@ -100,7 +101,7 @@ func (l *load) call(operation, body string) answer {
 	l.ledger.mu.Lock()
 	l.ledger.slowest = max(l.ledger.slowest, a.took)
 	l.ledger.mu.Unlock()
-	if a.took > limit {
+	if a.took > l.limit {
 		l.ledger.problem("%s hangs: %v", operation, a)
 	}
 	if a.err != nil || a.status == http.StatusServiceUnavailable {

@@ -34,7 +34,7 @@ type rig struct {
 func newRig(t *testing.T, served, direct string, count int) *rig {
 	t.Helper()
 	r := &rig{bin: proc.Binary(t, t.TempDir()), served: served, direct: direct, srv: make([]atomic.Pointer[proc.Server], count)}
-	r.load = &load{t: t, http: newClient(t), ledger: newLedger(), servers: r.now}
+	r.load = &load{t: t, http: newClient(t), ledger: newLedger(), servers: r.now, limit: limit}
 	for i := range r.srv {
 		r.srv[i].Store(proc.Start(t, r.bin, served))
 	}

@@ -11,4 +11,7 @@ const (
 	crashes = 10
 	cuts    = 10
 	long    = time.Minute
+
+	silences = 2
+	silence  = 75 * time.Second // longer than any call may take
 )

@@ -11,4 +11,7 @@ const (
 	crashes = 1
 	cuts    = 1
 	long    = 4 * time.Second
+
+	silences = 1
+	silence  = 3 * time.Second
 )
