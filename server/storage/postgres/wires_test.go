@@ -38,7 +38,7 @@ const soon = 20 * time.Second
 func TestPingOnSilentNetwork(t *testing.T) {
 	t.Parallel()
 	r, through := newRelay(t, servers.Database(t))
-	o := Options{URL: through, MaxConns: 2}
+	o := Options{URL: through, MaxConns: 2, AcquireTimeout: time.Second}
 	rounds(&o)
 	db := mustOpen(t, o)
 	r.mute()
@@ -59,7 +59,7 @@ func TestPingOnSilentNetwork(t *testing.T) {
 func TestContextEndsOnSilentNetwork(t *testing.T) {
 	t.Parallel()
 	r, through := newRelay(t, servers.Database(t))
-	o := Options{URL: through}
+	o := Options{URL: through, AcquireTimeout: time.Second}
 	rounds(&o)
 	o.hooks.write.before = func(context.Context, ...*change) error { r.mute(); return nil }
 	db := mustOpen(t, o)
@@ -89,7 +89,7 @@ func TestSilentNetwork(t *testing.T) {
 			t.Parallel()
 			direct := servers.Database(t)
 			r, through := newRelay(t, direct)
-			o := Options{URL: through}
+			o := Options{URL: through, AcquireTimeout: time.Second}
 			ticks := rounds(&o)
 			calls, silent := 0, make(chan struct{})
 			o.hooks.write.before = func(context.Context, ...*change) error {
