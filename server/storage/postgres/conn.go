@@ -31,6 +31,19 @@ const (
 	probeCount     = 3
 )
 
+// Nobody waits for a lock for longer than lockTime, unless it says so in its
+// transaction: what others hold must not take the whole pool. And no
+// transaction stands still for longer than idleTime, but those that wait for
+// whoever reads: the database ends that of a server that is frozen, and with it
+// its locks.
+const (
+	lockTime = 2 * time.Second
+	idleTime = 10 * time.Second
+)
+
+// mayIdle lets a transaction stand still that only reads.
+const mayIdle = "SET LOCAL idle_in_transaction_session_timeout = 0"
+
 // Refused is a database that cannot be used as it is, and what to do about it.
 type Refused struct{ Reason, Remedy string }
 
@@ -90,18 +103,19 @@ const minConns = 2
 
 // setUp is sent on each new connection, as one simple query: statements of
 // their own, since poolers refuse most settings at the start of a connection.
-// Read committed is what the guard needs (see the package comment); limits of
-// the role or the database would end snapshots, builds and loads; an
+// Read committed is what the guard needs (see the package comment); other limits
+// of the role or the database would end snapshots, builds and loads; an
 // acknowledged write is durable.
 func setUp() string {
 	return fmt.Sprintf(`SET statement_timeout = 0; SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off;
 SET search_path = pg_catalog; SET client_encoding = 'UTF8'; SET jit = off;
 `+planner+`
 SET tcp_keepalives_idle = %d; SET tcp_keepalives_interval = %d; SET tcp_keepalives_count = %d; SET tcp_user_timeout = %d;
-SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN
-  ('lock_timeout', 'idle_in_transaction_session_timeout', 'idle_session_timeout', 'transaction_timeout');
+SET lock_timeout = %d; SET idle_in_transaction_session_timeout = %d;
+SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('idle_session_timeout', 'transaction_timeout');
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off' `,
-		int(probeIdle.Seconds()), int(probeEvery.Seconds()), probeCount, lostAfter.Milliseconds())
+		int(probeIdle.Seconds()), int(probeEvery.Seconds()), probeCount, lostAfter.Milliseconds(),
+		lockTime.Milliseconds(), idleTime.Milliseconds())
 }
 
 // proveSetUp is a query of its own: a transaction keeps the level that it began

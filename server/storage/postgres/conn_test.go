@@ -141,7 +141,7 @@ func TestConnectionsAreSetUp(t *testing.T) {
 	db := mustOpen(t, Options{URL: url})
 	want := map[string]string{
 		"transaction_isolation": "read committed", "transaction_read_only": "off", "synchronous_commit": "on", "statement_timeout": "0",
-		"lock_timeout": "0", "idle_in_transaction_session_timeout": "0", "idle_session_timeout": "0", "search_path": "pg_catalog",
+		"lock_timeout": "2s", "idle_in_transaction_session_timeout": "10s", "idle_session_timeout": "0", "search_path": "pg_catalog",
 		"client_encoding": "UTF8", "jit": "off", "application_name": "extenddb", "tcp_user_timeout": "30000", "tcp_keepalives_idle": "15",
 	}
 	err := db.withConn(t.Context(), func(c *pgxpool.Conn) error {

@@ -34,8 +34,9 @@ func openCursor(ctx context.Context, c *pgx.Conn, begin, sql string, args []any,
 	var b pgconn.Batch
 	results, binary := 1, []int16{pgx.BinaryFormatCode}
 	if begin != "" {
-		results++
+		results += 2
 		b.ExecParams(begin, nil, nil, nil, nil)
+		b.ExecParams(mayIdle, nil, nil, nil, nil) // whoever reads may be slow
 	}
 	b.ExecParams("DECLARE "+cursorName+" NO SCROLL CURSOR FOR "+sql, values, oids, binary, nil)
 	if rows > 0 {

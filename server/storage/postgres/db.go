@@ -96,6 +96,7 @@ type DB struct {
 	defs    definitions
 	stats   *tracker
 	longs   *longs
+	writers *longs
 	writes  writes // see write.go
 	claims  *claims
 	reads   reads
@@ -113,7 +114,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, err
 	}
 	o.MaxConns = int(cfg.MaxConns)
-	db := &DB{o: o, id: uuid.New(), clock: dbClock{local: o.Clock}, longs: newLongs(o.MaxConns), claims: newClaims()}
+	db := &DB{o: o, id: uuid.New(), clock: dbClock{local: o.Clock}, longs: newLongs(o.MaxConns), writers: newWriters(o.MaxConns), claims: newClaims()}
 	db.stats, db.snaps = newTracker(db), newSnapshots(o.MaxConns)
 	db.wires.install(cfg)
 	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {

@@ -22,6 +22,7 @@ const (
 	codeDeadlock        = "40P01"
 	codeSerialization   = "40001"
 	codeLockTimeout     = "55P03"
+	codeIdle            = "25P03" // the transaction stood still for too long, and was ended
 	codeUnique          = "23505"
 	codePrivilege       = "42501"
 	codeEncoding        = "22021" // a character that cannot be stored
@@ -50,7 +51,7 @@ func isStale(err error) bool {
 // isConflict tells errors after which a transaction is to be run again.
 func isConflict(err error) bool {
 	switch codeOf(err) {
-	case codeDeadlock, codeSerialization, codeLockTimeout:
+	case codeDeadlock, codeSerialization, codeLockTimeout, codeIdle:
 		return true
 	}
 	return false

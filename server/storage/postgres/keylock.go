@@ -5,29 +5,42 @@ package postgres
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"hash/maphash"
 	"slices"
 	"sync"
+	"time"
 
+	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/storage"
 )
 
 // stripes is the number of locks that all keys share.
-const stripes = 1024
+const stripes = 4096
 
-// keyLocks let one writer of this process at a time read, decide and write a
-// row: those that would lose the race wait here, where they hold no connection
-// and cost the database nothing. Nothing depends on them but speed. The zero
-// value is ready.
+// keyWait is how long a writer waits for those of the same key before it. Many
+// may be, and each gets as long as it takes to find out that the row is held
+// outside.
+const keyWait = 10 * time.Second
+
+// keyLocks let one writer of this process at a time write a row: those that
+// would lose the race, or wait for a row that somebody else holds, wait here,
+// where they hold no connection and cost the database nothing. What is stored
+// does not depend on them. The zero value is ready.
 type keyLocks struct {
 	once  sync.Once
 	seed  maphash.Seed
 	locks [stripes]chan struct{} // one token each: waiters are served in order
 }
 
-// lock takes the locks of some rows, always in the same order. Who holds a
-// connection must not call it.
-func (k *keyLocks) lock(ctx context.Context, ws ...*change) (unlock func(), err error) {
+// lockKeys takes the locks of the rows of some changes: ErrConflict when those
+// before do not end. Who holds a connection must not call it.
+func (db *DB) lockKeys(ctx context.Context, cs ...*change) (unlock func(), err error) {
+	return db.writes.keys.lock(ctx, db.o.Clock, cs...)
+}
+
+// lock takes the locks of some rows, always in the same order.
+func (k *keyLocks) lock(ctx context.Context, clk clock.Clock, ws ...*change) (unlock func(), err error) {
 	k.once.Do(func() {
 		k.seed = maphash.MakeSeed()
 		for i := range k.locks {
@@ -46,10 +59,25 @@ func (k *keyLocks) lock(ctx context.Context, ws ...*change) (unlock func(), err 
 			<-k.locks[i]
 		}
 	}
+	var late <-chan time.Time
 	for _, i := range own {
 		select {
 		case k.locks[i] <- struct{}{}:
 			held++
+			continue
+		default:
+		}
+		if late == nil {
+			after, stop := clk.After(keyWait)
+			defer stop()
+			late = after
+		}
+		select {
+		case k.locks[i] <- struct{}{}:
+			held++
+		case <-late:
+			unlock()
+			return nil, fmt.Errorf("%w: other writes of the key did not end within %s", storage.ErrConflict, keyWait)
 		case <-ctx.Done():
 			unlock()
 			return nil, ctx.Err()

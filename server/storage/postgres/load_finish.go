@@ -63,13 +63,13 @@ func (l *loading) index(ctx context.Context, progress func(done, total int64)) (
 }
 
 // addKey builds the index of an index. The database may take as long as it
-// likes: connections have no time limits.
+// likes, and autovacuum before it gives way: nobody else has the relation.
 func (l *loading) addKey(ctx context.Context, c *pgx.Conn, ix *storage.Index) error {
 	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
 		if err := l.creating(ctx, tx); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "ALTER TABLE "+entriesOf(ix.ID)+" ADD PRIMARY KEY (p, s, pk, sk); ANALYZE "+entriesOf(ix.ID))
+		_, err := tx.Exec(ctx, "SET LOCAL lock_timeout = 0; ALTER TABLE "+entriesOf(ix.ID)+" ADD PRIMARY KEY (p, s, pk, sk); ANALYZE "+entriesOf(ix.ID))
 		if err != nil {
 			return gone(err)
 		}
@@ -102,7 +102,7 @@ func (l *loading) walk(ctx context.Context, n *count, want storage.IndexStats) e
 // publish makes the table ACTIVE, with statistics and samples.
 func (l *loading) publish(ctx context.Context, walk *count) error {
 	err := l.conn(ctx, func(c *pgxpool.Conn) error {
-		if _, err := c.Exec(ctx, "ANALYZE "+rowsOf(l.table.ID)); err != nil {
+		if _, err := c.Exec(ctx, "SET LOCAL lock_timeout = 0; ANALYZE "+rowsOf(l.table.ID)); err != nil {
 			return gone(err)
 		}
 		if err := l.owned(); err != nil {

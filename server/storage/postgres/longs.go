@@ -4,14 +4,45 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"sync"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/extenddb/extenddb/server/storage"
 )
 
-// longs bounds the connections of the pool that snapshots and loads hold, so
-// that some are always left to requests.
+// longs bounds the connections of the pool that snapshots and loads hold, or
+// writers, so that some are always left to requests, or to who reads.
 type longs struct{ free chan struct{} }
 
 func newLongs(maxConns int) *longs { return &longs{make(chan struct{}, max(1, maxConns-2))} }
+
+// newWriters bounds the connections that writers hold: what they wait for may be
+// a row that somebody else has locked, and those who read do not wait for that.
+func newWriters(maxConns int) *longs {
+	return &longs{make(chan struct{}, maxConns-max(1, min(2, maxConns/4)))}
+}
+
+// withWriter is withConn for one who writes rows.
+func (db *DB) withWriter(ctx context.Context, f func(c *pgxpool.Conn) error) error {
+	release, ok := db.writers.try()
+	if !ok {
+		wait, stop := db.o.Clock.After(db.o.AcquireTimeout)
+		defer stop()
+		select {
+		case db.writers.free <- struct{}{}:
+			release = db.writers.put
+		case <-wait:
+			return fmt.Errorf("%w: no connection for a write became free within %s (there are %d)",
+				storage.ErrUnavailable, db.o.AcquireTimeout, cap(db.writers.free))
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	defer release()
+	return db.withConn(ctx, f)
+}
 
 // try takes a permit if one is free; release is idempotent.
 func (l *longs) try() (release func(), ok bool) {

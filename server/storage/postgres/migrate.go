@@ -322,7 +322,7 @@ func takeLock(ctx context.Context, c *pgx.Conn, m migrate.Options) error {
 			err = &storage.Locked{Holder: holder}
 		}
 	}
-	if _, serr := c.Exec(context.WithoutCancel(ctx), "SET lock_timeout = 0"); err == nil {
+	if _, serr := c.Exec(context.WithoutCancel(ctx), "SET "+lockTimeout(lockTime)); err == nil {
 		err = serr
 	}
 	return err

@@ -19,6 +19,7 @@ import (
 // Retries of what met a conflict: some 0.3 s in all.
 const (
 	conflictTries = 8
+	lockTries     = 2 // of those that wait for a lock for as long as they may
 	retryMin      = 4 * time.Millisecond
 
 	doubtTries = 6 // some 6 s in all
@@ -31,11 +32,14 @@ const (
 // anything was sent. f takes its own connection, so that none is held in the
 // pauses.
 func (db *DB) retry(ctx context.Context, f func() error) error {
-	pause, dead := retryMin, false
+	pause, dead, waits := retryMin, false, 0
 	for try := 1; ; try++ {
 		err := f()
+		if codeOf(err) == codeLockTimeout {
+			waits++
+		}
 		switch {
-		case err == nil, try == conflictTries, ctx.Err() != nil:
+		case err == nil, try == conflictTries, waits == lockTries, ctx.Err() != nil:
 			return err
 		case isConflict(err), errors.Is(err, storage.ErrConflict):
 		case pgconn.SafeToRetry(err) && !dead:

@@ -23,7 +23,7 @@ const (
 	// snapshotBegin begins what makes a snapshot one instant. Nobody waits long
 	// for the lock: only what is just being dropped is locked against it. The
 	// snapshot ends when its reader ends it, however slow that is.
-	snapshotBegin = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL lock_timeout = '2s'`
+	snapshotBegin = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ` + mayIdle
 )
 
 // snapshots are those in use, at most bound.

@@ -146,7 +146,7 @@ func TestGivenUpBeforeItBegins(t *testing.T) {
 	if _, err := db.WriteAll(ctx, []storage.Write{put(tab, item("x"))}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("between two attempts: %v", err)
 	}
-	unlock, err := db.writes.keys.lock(t.Context(), &change{w: put(tab, item("x"))})
+	unlock, err := db.lockKeys(t.Context(), &change{w: put(tab, item("x"))})
 	if err != nil {
 		t.Fatal(err)
 	}

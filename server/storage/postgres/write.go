@@ -71,13 +71,13 @@ func stale(err error) error {
 
 // doubted makes the error of a statement that changes something a *doubt, if
 // it is one. An ERROR of the database undoes the statement; a FATAL one, and
-// silence, tell nothing.
+// silence, tell nothing, unless no statement was under way.
 func doubted(err error) error {
 	var pg *pgconn.PgError
 	switch {
 	case err == nil, pgconn.SafeToRetry(err), errors.Is(err, storage.ErrStale):
 		return err
-	case errors.As(err, &pg) && pg.SeverityUnlocalized != "FATAL" && pg.SeverityUnlocalized != "PANIC":
+	case errors.As(err, &pg) && (pg.SeverityUnlocalized != "FATAL" && pg.SeverityUnlocalized != "PANIC" || pg.Code == codeIdle):
 		return err
 	}
 	return &doubt{err}
@@ -135,13 +135,17 @@ func (db *DB) write(ctx context.Context, w storage.Write) storage.Result {
 	return c.result(db.carryOut(ctx, c))
 }
 
-// carryOut makes one change: without looking if it may, else under the lock of
-// its key, by compare and set first and in a transaction when that fails.
+// carryOut makes one change under the lock of its key: without looking if it
+// may, else by compare and set first and in a transaction when that fails.
 func (db *DB) carryOut(ctx context.Context, c *change) error {
+	unlock, err := db.lockKeys(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	settled := false
-	var err error
 	if c.w.Blind {
-		err = db.withConn(ctx, func(conn *pgxpool.Conn) (err error) {
+		err = db.withWriter(ctx, func(conn *pgxpool.Conn) (err error) {
 			settled, err = db.writeBlind(ctx, conn, c)
 			return err
 		})
@@ -149,13 +153,8 @@ func (db *DB) carryOut(ctx context.Context, c *change) error {
 	if settled || isFinal(err) {
 		return err
 	}
-	unlock, lockErr := db.writes.keys.lock(ctx, c)
-	if lockErr != nil {
-		return lockErr
-	}
-	defer unlock()
 	if err == nil {
-		err = db.withConn(ctx, func(conn *pgxpool.Conn) error { return db.modify(ctx, conn, c) })
+		err = db.withWriter(ctx, func(conn *pgxpool.Conn) error { return db.modify(ctx, conn, c) })
 	}
 	if err == nil || isFinal(err) {
 		return err

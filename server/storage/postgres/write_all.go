@@ -42,7 +42,7 @@ func (db *DB) WriteAll(ctx context.Context, ws []storage.Write, token *storage.T
 	for i, w := range ws {
 		cs[i] = &change{w: w}
 	}
-	unlock, err := db.writes.keys.lock(ctx, cs...)
+	unlock, err := db.lockKeys(ctx, cs...)
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +66,8 @@ func (db *DB) transact(ctx context.Context, cs []*change, token *storage.Token, 
 	t := &transaction{db: db, cs: cs, token: token, doubt: d}
 	t.order()
 	since := db.o.Clock.Now()
-	for stale, conflicts, doubts := 0, 0, 0; ; {
-		err := db.withConn(ctx, func(conn *pgxpool.Conn) error { return t.run(ctx, conn) })
+	for stale, conflicts, waits, doubts := 0, 0, 0, 0; ; {
+		err := db.withWriter(ctx, func(conn *pgxpool.Conn) error { return t.run(ctx, conn) })
 		var lost *doubt
 		again := false
 		switch {
@@ -91,7 +91,10 @@ func (db *DB) transact(ctx context.Context, cs []*change, token *storage.Token, 
 			}
 		case errors.Is(err, storage.ErrConflict), errors.Is(err, errUnheld):
 			conflicts++
-			again = conflicts < maxConflicts
+			if codeOf(err) == codeLockTimeout {
+				waits++
+			}
+			again = conflicts < maxConflicts && waits < lockTries
 			err = only(storage.ErrConflict, err)
 		case t.doubt != nil && errors.Is(err, storage.ErrUnavailable):
 			doubts++

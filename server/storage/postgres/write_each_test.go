@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/storage"
 )
 
@@ -27,7 +28,7 @@ func TestKeyLocks(t *testing.T) {
 	err := together(8, func(i int) error {
 		for range 200 {
 			own := []string{all[i%2], all[1-i%2], all[i%2]}[:1+i%3] // the same one twice, too
-			unlock, err := locks.lock(t.Context(), of(own...)...)
+			unlock, err := locks.lock(t.Context(), clock.Real{}, of(own...)...)
 			if err != nil {
 				return err
 			}
@@ -42,13 +43,13 @@ func TestKeyLocks(t *testing.T) {
 	if want := 200 * 5; err != nil || counters["a"] != want || counters["b"] != want {
 		t.Errorf("%v, want %d of each: %v", counters, want, err)
 	}
-	unlock, err := locks.lock(t.Context(), of("b")...)
+	unlock, err := locks.lock(t.Context(), clock.Real{}, of("b")...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := locks.lock(ctx, of("a", "b")...); !errors.Is(err, context.Canceled) {
+	if _, err := locks.lock(ctx, clock.Real{}, of("a", "b")...); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}
 	unlock()
