@@ -5,6 +5,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"os"
 	"fmt"
 	"io"
 	"slices"
@@ -283,13 +284,17 @@ func TestDescribeStatistics(t *testing.T) {
 func TestItemsAreCompressedWithLZ4(t *testing.T) {
 	t.Parallel()
 	db := mustOpen(t, Options{})
+	want := "l"
 	if !db.lz4 {
-		t.Fatal("the server of the tests has no lz4") // Debian's has
+		if os.Getenv(servers.BinEnv) == "" {
+			t.Fatal("the server of the tests has no lz4") // Debian's has
+		}
+		want = "" // a build without
 	}
 	made := createHashTable(t, db, "T")
 	var method string
 	if err := mustConnect(t, db.o.URL).QueryRow(t.Context(),
-		"SELECT attcompression::text FROM pg_attribute WHERE attrelid = $1::regclass AND attname = 'item'", rowsOf(made.ID)).Scan(&method); err != nil || method != "l" {
+		"SELECT attcompression::text FROM pg_attribute WHERE attrelid = $1::regclass AND attname = 'item'", rowsOf(made.ID)).Scan(&method); err != nil || method != want {
 		t.Errorf("%q, %v", method, err)
 	}
 	db.lz4 = false // as a server that was built without
