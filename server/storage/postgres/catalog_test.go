@@ -5,9 +5,9 @@ package postgres
 import (
 	"context"
 	"errors"
-	"os"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"sync"
 	"testing"
