@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -74,6 +76,36 @@ func isCorrupt(code string) bool {
 	return false
 }
 
+// isAlien tells errors of code of others, a trigger mostly, on relations of ours:
+// those of routines and triggered actions, and codes that the database itself
+// does not know. To try again would not help.
+func isAlien(code string) bool {
+	if code == "" {
+		return false
+	}
+	switch class := code[:2]; class {
+	case "09", "27", "2F", "38", "39", "44", "P0":
+		return true
+	case "72", "F0", "HV", "XX":
+		return false
+	default:
+		return class > "59" // 'A' and on, too
+	}
+}
+
+// blame names the relations that were written when code of others failed.
+func blame(err error, cs ...*change) error {
+	if !isAlien(codeOf(err)) {
+		return err
+	}
+	var names []string
+	for _, c := range cs {
+		names = append(names, rowsOf(c.w.Table.ID))
+	}
+	slices.Sort(names)
+	return fmt.Errorf("write %s: %w", strings.Join(slices.Compact(names), ", "), err)
+}
+
 // public turns an error of the driver into one of storage, which it wraps;
 // other errors stay as they are. What is not known otherwise means that the
 // database could not do it now: it is shutting down or starting (57), gone
@@ -90,6 +122,8 @@ func public(err error) error {
 		return fmt.Errorf("%w: %w", storage.ErrInvalid, err)
 	case errors.As(err, new(*pgconn.ConnectError)): // whatever was said: nothing stored was looked at
 		return fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+	case isAlien(code):
+		return fmt.Errorf("%w: what others made in the database failed, a trigger perhaps: %w", storage.ErrCorrupt, err)
 	case code != "" && isCorrupt(code):
 		return fmt.Errorf("%w: %w", storage.ErrCorrupt, err)
 	}

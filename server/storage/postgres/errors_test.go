@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,13 +29,13 @@ func TestPublic(t *testing.T) {
 			sqlstate("57P01"), sqlstate("57P02"), sqlstate("57P03"), sqlstate("57014"), // shut down, starting, cancelled
 			sqlstate("08000"), sqlstate("08003"), sqlstate("08006"), sqlstate("08P01"), // connection
 			sqlstate("53000"), sqlstate("53100"), sqlstate("53200"), sqlstate("53300"), // disk, memory, connections
-			sqlstate("58030"), sqlstate("25006"), sqlstate("25P03"), sqlstate("28P01"), sqlstate("3D000"), sqlstate("42501"),
+			sqlstate("58030"), sqlstate("25006"), sqlstate("28P01"), sqlstate("3D000"), sqlstate("42501"),
 			sqlstate("26000"), sqlstate("XX000"), io.ErrUnexpectedEOF, errors.New("conn closed"),
 		},
-		storage.ErrConflict: {sqlstate("40P01"), sqlstate("40001"), sqlstate("55P03")},
+		storage.ErrConflict: {sqlstate("40P01"), sqlstate("40001"), sqlstate("55P03"), sqlstate("25P03")},
 		storage.ErrCorrupt: {
 			sqlstate("42P01"), sqlstate("42703"), sqlstate("42883"), sqlstate("3F000"), sqlstate("23505"), sqlstate("22003"),
-			sqlstate("54000"), sqlstate("58P01"), sqlstate("XX001"), sqlstate("XX002"),
+			sqlstate("54000"), sqlstate("58P01"), sqlstate("XX001"), sqlstate("XX002"), sqlstate("P0001"), sqlstate("38000"), sqlstate("MY001"),
 		},
 		storage.ErrInvalid:       {sqlstate("22021")},
 		storage.ErrTableNotFound: {storage.ErrTableNotFound, fmt.Errorf("read: %w", storage.ErrTableNotFound)},
@@ -155,5 +156,27 @@ func TestRetryEndsWithItsContext(t *testing.T) {
 	}()
 	if err := db.retry(ctx, func() error { return storage.ErrConflict }); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// TestTriggerOfOthers: what a trigger of somebody else refuses is no matter of
+// trying again, and the relation is named.
+func TestTriggerOfOthers(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, Options{})
+	c := mustConnect(t, db.o.URL)
+	for _, code := range []string{"P0001", "P0002", "38000", "MY001", "77777"} {
+		tab := create(t, db, indexed("t-"+code, "a"))
+		mustExec(t, c, "CREATE FUNCTION public.f_"+code+"() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no' USING ERRCODE = '"+code+"'; END $$")
+		mustExec(t, c, "CREATE TRIGGER x BEFORE INSERT OR UPDATE OR DELETE ON "+rowsOf(tab.ID)+" FOR EACH ROW EXECUTE FUNCTION public.f_"+code+"()")
+		w := put(tab, item("k", "a", "x"))
+		_, one := db.Write(t.Context(), w)
+		_, all := db.WriteAll(t.Context(), []storage.Write{w, put(tab, item("l"))}, nil)
+		each := db.WriteEach(t.Context(), []storage.Write{blind(w)})[0].Err
+		for _, err := range []error{one, all, each} {
+			if !errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrUnavailable) || strings.Count(err.Error(), rowsOf(tab.ID)) != 1 {
+				t.Errorf("%s: %v", code, err)
+			}
+		}
 	}
 }

@@ -42,8 +42,12 @@ CREATE TABLE IF NOT EXISTS extenddb.migrations (
 // condition.
 func Plan(ctx context.Context, o Options) (p migrate.Plan, err error) {
 	err = alone(ctx, o, "extenddb migrate --dry-run", func(c *pgx.Conn) error {
-		if p, err = planned(ctx, c, &o); err == nil && p.From == 0 {
+		p, err = planned(ctx, c, &o)
+		switch {
+		case err == nil && p.From == 0:
 			err = mayInitialise(ctx, c)
+		case err == nil && len(p.Steps) == 0:
+			err = usableCatalog(ctx, c)
 		}
 		return err
 	})
@@ -61,8 +65,11 @@ func Migrate(ctx context.Context, o Options, m migrate.Options) (done migrate.Do
 	err = alone(ctx, o, name, func(c *pgx.Conn) error {
 		until := o.Clock.Now().Add(m.LockWait)
 		return underLock(ctx, c, m, func() error {
-			if done.Plan, err = planned(ctx, c, &o); err != nil || len(done.Plan.Steps) == 0 {
+			if done.Plan, err = planned(ctx, c, &o); err != nil {
 				return err
+			}
+			if len(done.Plan.Steps) == 0 {
+				return usableCatalog(ctx, c)
 			}
 			if done.Plan.From > 0 {
 				err = awaitServers(ctx, c, o, m, until)
@@ -131,6 +138,8 @@ func initialise(ctx context.Context, c *pgx.Conn, o *Options, register func() er
 			isNew = err == nil
 		case len(p.Steps) > 0:
 			err = &migrate.Pending{Plan: p}
+		default:
+			err = usableCatalog(ctx, c)
 		}
 		if err != nil {
 			return err
@@ -138,6 +147,15 @@ func initialise(ctx context.Context, c *pgx.Conn, o *Options, register func() er
 		return register()
 	})
 	return isNew, err
+}
+
+// usableCatalog returns an error unless a catalog of this version is whole, and
+// the role may use it.
+func usableCatalog(ctx context.Context, c *pgx.Conn) error {
+	if err := mayServe(ctx, c); err != nil {
+		return err
+	}
+	return whole(ctx, c)
 }
 
 // planned tells what a database needs.

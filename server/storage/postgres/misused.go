@@ -158,13 +158,15 @@ func exposed(text string, cfg *pgconn.Config) string {
 		return ""
 	}
 	path := os.Getenv("PGPASSFILE")
-	if u, err := url.Parse(text); err == nil {
-		if _, has := u.User.Password(); has || u.Query().Has("password") {
-			return ""
-		}
-		if named := u.Query().Get("passfile"); named != "" {
-			path = named
-		}
+	u, err := url.Parse(text)
+	if err != nil { // a host that is a path: nobody knows where the password comes from
+		return ""
+	}
+	if _, has := u.User.Password(); has || u.Query().Has("password") {
+		return ""
+	}
+	if named := u.Query().Get("passfile"); named != "" {
+		path = named
 	}
 	if path == "" {
 		home, err := os.UserHomeDir()

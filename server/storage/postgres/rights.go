@@ -74,3 +74,28 @@ func mayInitialise(ctx context.Context, c *pgx.Conn) error {
 	return denial(fmt.Sprintf("the database is empty, and the role %s may not initialise it", user),
 		fmt.Sprintf("as an administrator: GRANT CREATE ON DATABASE %s TO %s; or make the two schemas for it, as docs/postgresql.md shows", database, user))
 }
+
+// lacking yields the first thing that the role cannot do with a catalog that is
+// there: make relations for tables, or use and drop those that there are.
+const lacking = `SELECT NOT has_schema_privilege('extenddb_data', 'CREATE') OR NOT has_schema_privilege('extenddb_data', 'USAGE'),
+  EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind = 'r' AND NOT pg_has_role(c.relowner, 'USAGE')
+      AND (n.nspname = 'extenddb' OR n.nspname = 'extenddb_data' AND c.relname ~ '^[tx]_[0-9]+$')),
+  quote_ident(current_user)`
+
+// mayServe returns an error when the role may not do all that serving takes.
+func mayServe(ctx context.Context, c *pgx.Conn) error {
+	var creating, foreign bool
+	var user string
+	if err := c.QueryRow(ctx, lacking).Scan(&creating, &foreign, &user); err != nil {
+		return err
+	}
+	if !creating && !foreign {
+		return nil
+	}
+	if err := ownedByUs(ctx, c); err != nil {
+		return err
+	}
+	return denial(fmt.Sprintf("the role %s may not make relations in schema extenddb_data", user),
+		fmt.Sprintf("as its owner: GRANT USAGE, CREATE ON SCHEMA extenddb_data TO %s", user))
+}

@@ -203,6 +203,16 @@ func TestRoleWithoutRights(t *testing.T) {
 	if db := mustOpen(t, Options{URL: url}); db.Info().New {
 		t.Error("it was initialised before")
 	}
+	mustExec(t, admin, "ALTER SCHEMA extenddb_data OWNER TO postgres")
+	denied(`schema extenddb_data belongs to role "postgres", and this is "Poor"`, "make Poor the owner")
+	mustExec(t, admin, `GRANT USAGE, CREATE ON SCHEMA extenddb_data TO "Poor"`)
+	mustOpen(t, Options{URL: url})
+	mustExec(t, admin, `ALTER SCHEMA extenddb_data OWNER TO "Poor"; REVOKE CREATE ON SCHEMA extenddb_data FROM "Poor"`)
+	denied(`the role "Poor" may not make relations in schema extenddb_data`, `GRANT USAGE, CREATE ON SCHEMA extenddb_data TO "Poor"`)
+	mustExec(t, admin, `GRANT ALL ON SCHEMA extenddb_data TO "Poor"; CREATE TABLE extenddb_data.t_77 ()`)
+	denied(`extenddb_data.t_77 belongs to role "postgres", and this is "Poor"`, "make Poor the owner")
+	mustExec(t, admin, "DROP TABLE extenddb_data.t_77")
+	mustOpen(t, Options{URL: url})
 	mustExec(t, admin, "ALTER TABLE extenddb.tables OWNER TO postgres")
 	_, err := Open(t.Context(), Options{URL: url})
 	if !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), `belongs to role "postgres"`) {

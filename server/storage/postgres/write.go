@@ -132,7 +132,7 @@ func (db *DB) Write(ctx context.Context, w storage.Write) (storage.Result, error
 
 func (db *DB) write(ctx context.Context, w storage.Write) storage.Result {
 	c := &change{w: w}
-	return c.result(db.carryOut(ctx, c))
+	return c.result(blame(db.carryOut(ctx, c), c))
 }
 
 // carryOut makes one change under the lock of its key: without looking if it

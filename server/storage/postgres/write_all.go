@@ -50,7 +50,7 @@ func (db *DB) WriteAll(ctx context.Context, ws []storage.Write, token *storage.T
 	err = db.transact(ctx, cs, token, nil)
 	var cancelled *storage.Cancelled
 	if err != nil && !errors.As(err, &cancelled) {
-		return nil, err
+		return nil, blame(err, cs...)
 	}
 	results := make([]storage.Result, len(cs))
 	for i, c := range cs {

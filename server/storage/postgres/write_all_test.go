@@ -271,8 +271,9 @@ func TestConflicts(t *testing.T) {
 	db := mustOpen(t, o)
 	c := mustConnect(t, db.o.URL)
 	tab := create(t, db, hashTable("t"))
-	for _, code = range []string{codeDeadlock, codeSerialization, codeLockTimeout} {
-		for _, failures = range []int{3, 1000} {
+	some := map[string]int{codeDeadlock: 3, codeSerialization: 3, codeIdle: 3, codeLockTimeout: 1} // that each wait as long as they may
+	for code = range some {
+		for _, failures = range []int{some[code], 1000} {
 			for call, write := range map[string]func(k string) error{
 				"Write": func(k string) error { _, err := db.Write(t.Context(), add(tab, k, 1)); return err },
 				"blind": func(k string) error { _, err := db.Write(t.Context(), blind(put(tab, item(k, "n", "1")))); return err },
