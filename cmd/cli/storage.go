@@ -68,6 +68,8 @@ func sqlitePath(url string) (string, error) {
 		return "", errors.New("names no file")
 	case strings.ContainsRune(path, 0):
 		return "", errors.New("holds a NUL byte")
+	case isPostgres(path):
+		return "", errors.New("names a PostgreSQL database; leave the sqlite: before it out")
 	case strings.ContainsAny(path, "?#"):
 		return "", errors.New("takes no parameters")
 	}

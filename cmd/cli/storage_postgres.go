@@ -26,25 +26,57 @@ func postgresURL(text string) (string, error) {
 		return "", errors.New("must be postgres://USER@HOST:PORT/DATABASE, or postgres: alone, which takes all of it from the PG* variables")
 	case strings.ContainsRune(rest, 0):
 		return "", errors.New("holds a NUL byte")
-	}
-	if _, err := url.Parse(text); err != nil {
+	case !isPostgresURL(rest[2:]):
 		return "", errors.New("is no URL; in user and password, / is written %2F, ? is %3F, # is %23, @ is %40, % is %25 and a space is %20")
 	}
 	return text, nil
 }
 
+// isPostgresURL reports whether what follows "postgres://" is what libpq takes
+// for a URL, in which hosts may be paths that are written with %2F. A raw @ in
+// hosts or database comes from a password: it would be taken for a host, and
+// shown.
+func isPostgresURL(rest string) bool {
+	if _, err := url.PathUnescape(rest); err != nil || strings.ContainsFunc(rest, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return false
+	}
+	if at := strings.IndexAny(rest, "@/"); at >= 0 && rest[at] == '@' {
+		rest = rest[at+1:]
+	}
+	rest, _, _ = strings.Cut(rest, "?")
+	hosts, path, _ := strings.Cut(rest, "/")
+	if strings.ContainsAny(hosts+path, "@#") {
+		return false
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		if strings.HasPrefix(host, "[") {
+			closed := false
+			if _, host, closed = strings.Cut(host, "]"); !closed || host != "" && host[0] != ':' {
+				return false
+			}
+		}
+		if _, port, _ := strings.Cut(host, ":"); strings.Trim(port, "0123456789") != "" {
+			return false
+		}
+	}
+	return true
+}
+
 // maskPassword hides the password of a connection string, if it holds one, also
 // where a piece of it makes the string unreadable.
 func maskPassword(text string) string {
-	if scheme, _, _ := strings.Cut(text, ":"); scheme == "sqlite" || scheme == "file" {
+	if scheme, rest, _ := strings.Cut(text, ":"); scheme == "sqlite" || scheme == "file" {
+		if isPostgres(strings.TrimLeft(rest, "/")) {
+			return scheme + ":" + maskPassword(rest)
+		}
 		return text
 	}
 	head, rest, ok := strings.Cut(text, "://")
 	if ok {
 		head += "://"
-	} else if head, rest, ok = strings.Cut(text, ":"); ok {
+	} else if head, rest, ok = strings.Cut(text, ":"); ok && isPostgres(text) && strings.Contains(rest, ":") {
 		head += ":"
-	} else {
+	} else { // "user:password@host" perhaps
 		head, rest = "", text
 	}
 	end := len(rest)
@@ -55,13 +87,32 @@ func maskPassword(text string) string {
 		if user, _, has := strings.Cut(rest[:at], ":"); has {
 			rest = user + ":***" + rest[at:]
 		}
+	} else if user, port, has := strings.Cut(rest, ":"); has && strings.HasSuffix(head, "://") && !strings.HasPrefix(rest, "[") {
+		if end := strings.IndexAny(port+"/", ",/?"); strings.Trim(port[:end], "0123456789") != "" { // who forgets the host
+			rest = user + ":***" + port[end:]
+		}
 	}
 	return maskParameters(head + rest)
 }
 
-// maskParameters hides what follows "password=".
+// isPostgres reports whether a text begins as the URL of a PostgreSQL database.
+func isPostgres(text string) bool {
+	return strings.HasPrefix(text, "postgres:") || strings.HasPrefix(text, "postgresql:")
+}
+
+// maskParameters hides what follows "password=", however that is written.
 func maskParameters(text string) string {
 	const word = "password"
+	if head, query, ok := strings.Cut(text, "?"); ok && strings.Contains(query, "%") {
+		pairs := strings.Split(query, "&")
+		for i, pair := range pairs {
+			name, _, _ := strings.Cut(pair, "=")
+			if plain, err := url.PathUnescape(name); err == nil && plain != name && strings.Contains(strings.ToLower(plain), word) {
+				pairs[i] = name + "=***"
+			}
+		}
+		text = head + "?" + strings.Join(pairs, "&")
+	}
 	var out strings.Builder
 	for {
 		i := strings.Index(strings.ToLower(text), word)
