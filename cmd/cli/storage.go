@@ -169,6 +169,8 @@ func openError(path string, err error) error {
 	case errors.Is(err, sqlite.ErrNoSpace):
 		e.Code = exitRefused
 		return e.hint("make room there; or keep a copy elsewhere yourself, and run: extenddb migrate --yes --no-copy --storage %s", shown("sqlite:"+path, "sqlite:FILE"))
+	case errors.Is(err, sqlite.ErrFull):
+		return e.hint("make room there, and run the command again")
 	case errors.Is(err, sqlite.ErrKept):
 		e.Code = exitRefused
 		return e.hint("copy it under another name, and use that; or serve it with the older version of extenddb")

@@ -179,6 +179,7 @@ func (c *conn) err(rc int32) error {
 	e.Text = libc.GoString(lib.Xsqlite3_errmsg(c.tls, c.db))
 	switch n := lib.Xsqlite3_system_errno(c.tls, c.db); e.primary() {
 	case lib.SQLITE_IOERR, lib.SQLITE_CANTOPEN, lib.SQLITE_FULL:
+		e.full = e.primary() == lib.SQLITE_FULL || syscall.Errno(n) == syscall.ENOSPC
 		if n != 0 {
 			e.Text += ": " + syscall.Errno(n).Error()
 		}
@@ -289,6 +290,7 @@ func pointer(p uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointe
 type sqliteError struct {
 	Code int // extended
 	Text string
+	full bool // the disk is
 }
 
 func (e *sqliteError) Error() string { return fmt.Sprintf("sqlite: %s (%d)", e.Text, e.Code) }

@@ -129,7 +129,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db.bufs.New = func() any { return new(chunk) }
 	if err := db.open(ctx); err != nil {
 		db.abandon()
-		return nil, fmt.Errorf("open %s: %w", o.Path, public(err))
+		return nil, opening(o.Path, err)
 	}
 	return db, nil
 }

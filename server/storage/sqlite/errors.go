@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	lib "modernc.org/sqlite/lib"
 
@@ -24,7 +25,30 @@ var (
 	ErrKept = errors.New("the file is the copy kept when a database was migrated, and stays as it is")
 	// ErrNoSpace: an older database cannot be copied; see *NoSpace.
 	ErrNoSpace = errors.New("too little space")
+	// ErrFull: the disk of the file is full.
+	ErrFull = errors.New("no space left on the disk")
 )
+
+// full is an ErrFull. What SQLite was told to do tells nobody anything.
+type full struct {
+	dir   string
+	cause error
+}
+
+func (e *full) Error() string { return fmt.Sprintf("%v of %s", ErrFull, e.dir) }
+
+// Unwrap returns ErrFull and the cause, an error of storage.
+func (e *full) Unwrap() []error { return []error{ErrFull, e.cause} }
+
+// opening is what Open, Plan and Migrate return for an error.
+func opening(path string, err error) error {
+	err = public(err)
+	var e *sqliteError
+	if errors.As(err, &e) && e.full {
+		err = &full{filepath.Dir(path), err}
+	}
+	return fmt.Errorf("open %s: %w", path, err)
+}
 
 // NoSpace is an ErrNoSpace: a database of an older version was not migrated,
 // because a copy of it does not fit beside it.

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/migrate"
 )
 
 // smallDisk mounts a file system of that many bytes.
@@ -212,9 +213,14 @@ func TestStartFaults(t *testing.T) {
 	if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); err == nil {
 		t.Fatal("the disk is not full")
 	}
-	_, err := Open(t.Context(), Options{Path: path})
-	if wantErr(t, err, storage.ErrUnavailable); !strings.Contains(err.Error(), "no space left") {
-		t.Errorf("a full disk: %v", err)
+	_, open := Open(t.Context(), Options{Path: path})
+	_, migration := Migrate(t.Context(), Options{Path: path}, migrate.Options{NoCopy: true})
+	for _, err := range []error{open, migration} {
+		wantErr(t, err, storage.ErrUnavailable)
+		wantErr(t, err, ErrFull)
+		if want := "open " + path + ": no space left on the disk of " + dir; err.Error() != want {
+			t.Errorf("a full disk: %v, want %s", err, want)
+		}
 	}
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)

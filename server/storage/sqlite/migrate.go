@@ -84,7 +84,7 @@ func Plan(ctx context.Context, o Options, m migrate.Options) (migrate.Plan, erro
 	o.setDefaults()
 	p, err := planOf(ctx, o, m)
 	if err != nil {
-		return p, fmt.Errorf("open %s: %w", o.Path, public(err))
+		return p, opening(o.Path, err)
 	}
 	return p, nil
 }
@@ -130,7 +130,7 @@ func Migrate(ctx context.Context, o Options, m migrate.Options) (done migrate.Do
 	defer db.release()
 	done, err = db.migrateAlone(ctx, m)
 	if err != nil {
-		return done, fmt.Errorf("open %s: %w", o.Path, public(err))
+		return done, opening(o.Path, err)
 	}
 	return done, nil
 }
