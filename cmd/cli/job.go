@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,6 +31,7 @@ type job struct {
 	params any
 	create bool   // makes the database when it is not there
 	undone string // what there is when it was interrupted: "no table was made"
+	left   string // what there may be when its server was killed, if that is something else
 }
 
 // A server that begins or ends holds the lock without listening: that passes.
@@ -91,6 +93,9 @@ func (a *App) work(ctx context.Context, v values, j job) (json.RawMessage, error
 // workShared carries a job out on a database that several processes may have
 // open: here, or by the server whose socket is named.
 func (a *App) workShared(ctx context.Context, v values, j job, log *slog.Logger, report progress.Sink) (json.RawMessage, error) {
+	if j.kind == jobs.KindRestore {
+		j.left = "a table that was begun shows as CREATING until it is removed, by other servers of the database within half a minute, or else by the next start"
+	}
 	if socket := v.text("server.admin_socket"); socket != "" {
 		result, submitted, err := submit(ctx, socket, j, report)
 		if submitted {
@@ -128,7 +133,7 @@ func (j job) ended(ctx context.Context, result json.RawMessage, err error) error
 	case errors.As(err, &c) && result == nil: // it is known that nothing is left
 		return &Error{Code: exitInterrupted, Err: errors.New("interrupted: " + j.undone)}
 	case errors.Is(err, admin.ErrGone) && ctx.Err() == nil:
-		return (&Error{Code: exitFailed, Err: err}).hint("%s; see why the server ended, and run the command again", j.undone)
+		return (&Error{Code: exitFailed, Err: err}).hint("%s; see why the server ended, and run the command again", cmp.Or(j.left, j.undone))
 	case errors.Is(err, fs.ErrPermission):
 		return (&Error{Code: exitDenied, Err: err}).hint("run the command as the user of the server")
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/extenddb/extenddb/server/admin"
 )
 
 // TestServerEndsMeanwhile: a server that stops says so, and one that is killed
@@ -74,6 +76,19 @@ func startProcess(t *testing.T, w workshop, kill bool) (end func()) {
 		}
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestServerGone: the hint tells what there is when a server was killed.
+func TestServerGone(t *testing.T) {
+	t.Parallel()
+	for want, j := range map[string]job{
+		"no table was made; see why": {kind: "restore", undone: "no table was made"},
+		"a table shows; see why":     {kind: "restore", undone: "no table was made", left: "a table shows"},
+	} {
+		if e := known(j.ended(t.Context(), nil, admin.ErrGone)); e.Code != exitFailed || !strings.HasPrefix(e.Hint, want) {
+			t.Errorf("exit code %d, hint %q, want %q", e.Code, e.Hint, want)
 		}
 	}
 }

@@ -247,7 +247,7 @@ func (s *session) reconnect(ctx context.Context) *pgx.Conn {
 			return c
 		}
 		s.db.pool.Reset() // its connections are most likely lost too
-		s.db.o.Log.Debug("database does not take a connection", "err", err)
+		s.db.o.Log.Debug("database does not take a connection", "err", oneLine(err.Error()))
 		tick, stop := s.db.o.Clock.After(pause/2 + rand.N(pause/2))
 		select {
 		case <-tick:
