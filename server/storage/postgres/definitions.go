@@ -43,6 +43,7 @@ type definitions struct {
 	mu    sync.RWMutex
 	byID  map[storage.TableID]*storage.Table
 	names map[tableName]storage.TableID
+	texts texts // of tables
 }
 
 type tableName struct{ account, name string }
@@ -72,6 +73,7 @@ func (d *definitions) put(t *storage.Table) {
 	name := tableName{t.Account, t.Name()}
 	if old := d.names[name]; old < t.ID { // ids rise
 		delete(d.byID, old)
+		d.texts.forget(old)
 		d.names[name] = t.ID
 	}
 }
@@ -79,6 +81,7 @@ func (d *definitions) put(t *storage.Table) {
 func (d *definitions) forget(id storage.TableID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.texts.forget(id)
 	if t := d.byID[id]; t != nil {
 		if name := (tableName{t.Account, t.Name()}); d.names[name] == id {
 			delete(d.names, name)

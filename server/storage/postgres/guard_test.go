@@ -37,6 +37,7 @@ type guardCase struct {
 	name  string
 	def   ddb.TableDefinition
 	build bool // the indexes are being built
+	any   bool // by a statement that does anything to entries
 	all   bool // by WriteAll
 	blind bool
 	key   string
@@ -48,7 +49,7 @@ func guardCases() []guardCase {
 	plain, two := hashTable("t"), indexed("t", "a", "b")
 	stream := streaming(two, ddb.ViewBoth)
 	same := item("x", "a", "a", "b", "b", "pad", "p")
-	return []guardCase{
+	cases := []guardCase{
 		{name: "put", def: plain, blind: true, key: "x", item: item("x")},
 		{name: "put new", def: plain, blind: true, key: "y", item: item("y")},
 		{name: "remove", def: plain, blind: true, key: "x"},
@@ -70,6 +71,13 @@ func guardCases() []guardCase {
 		{name: "delete in a transaction", def: stream, all: true, key: "x"},
 		{name: "nothing in a transaction", def: two, all: true, key: "y"},
 	}
+	for _, gc := range cases {
+		if len(gc.def.GlobalSecondaryIndexes) > 0 {
+			gc.any, gc.name = true, gc.name+", in general"
+			cases = append(cases, gc)
+		}
+	}
+	return cases
 }
 
 // guarded is a server, a table and a write under test.
@@ -89,7 +97,10 @@ type guarded struct {
 func (gc guardCase) start(t testing.TB, db *DB, c *pgx.Conn, name string, warm bool) *guarded {
 	t.Helper()
 	if gc.def.TableName = name; gc.build {
-		gc.def.TableName = "building" + name
+		gc.def.TableName += "building"
+	}
+	if gc.any {
+		gc.def.TableName += "general"
 	}
 	g := &guarded{TB: t, db: db, c: c, gc: gc, tab: create(t, db, gc.def), done: make(chan error, 1)}
 	reset := func() {
@@ -149,7 +160,8 @@ func guardServers(t *testing.T, modes []string, run func(t *testing.T, db *DB, c
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			o := Options{URL: servers.Database(t) + "&default_query_exec_mode=" + mode, MaxConns: 2}
-			o.hooks.write.building = func(t *storage.Table, _ storage.IndexID) bool { return strings.HasPrefix(t.Name(), "building") }
+			o.hooks.write.building = func(t *storage.Table, _ storage.IndexID) bool { return strings.Contains(t.Name(), "building") }
+			o.hooks.write.general = func(t *storage.Table) bool { return strings.HasSuffix(t.Name(), "general") }
 			db := mustOpen(t, o)
 			run(t, db, mustConnect(t, db.o.URL), mustConnect(t, db.o.URL))
 		})
@@ -192,6 +204,7 @@ func TestGuardControls(t *testing.T) {
 		"repeatable read": func(db *DB) { repeatableRead(t, db) },
 	} {
 		db := mustOpen(t, Options{})
+		db.o.hooks.write.general = func(t *storage.Table) bool { return strings.HasSuffix(t.Name(), "general") }
 		fault(db)
 		c, other := mustConnect(t, db.o.URL), mustConnect(t, db.o.URL)
 		for i, gc := range guardCases() {

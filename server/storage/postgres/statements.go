@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/extenddb/extenddb/server/storage"
 )
@@ -47,6 +48,9 @@ type shape struct {
 	held    bool
 	record  bool   // it makes a change record
 	entries string // an entryOp for each index, in the order of the table; none for opPut and opRemove
+	// general instead of entries: whatever is to be done to those is in the
+	// parameters.
+	general bool
 }
 
 // Parameters that all shapes have: the version of the definition and the key.
@@ -99,8 +103,13 @@ func statement(t *storage.Table, s shape) string {
 			" SELECT nextval('extenddb.change_seq'), ", strconv.FormatInt(int64(t.ID), 10), ", w.pk, w.sk, ").
 			args("smallint", "boolean", "integer", "timestamptz", "bytea", "bytea", "bytea").add(" FROM w)")
 	}
-	for i, e := range []byte(s.entries) {
-		b.entry(strconv.Itoa(i), entriesOf(t.Indexes[i].ID), entryOp(e))
+	for i, ix := range t.Indexes {
+		switch n := strconv.Itoa(i); {
+		case s.general:
+			b.anyEntry(n, entriesOf(ix.ID), s.op)
+		case s.entries != "":
+			b.entry(n, entriesOf(ix.ID), entryOp(s.entries[i]))
+		}
 	}
 	if s.held {
 		b.add("\nSELECT 1 / (SELECT count(*) FROM guard), 1 / (SELECT count(*) FROM w)")
@@ -134,46 +143,83 @@ func (b *sqlText) row(rows string, o op) {
 
 func (b *sqlText) entry(n, entries string, e entryOp) {
 	if e == entryMove || e == entryDrop {
-		b.add(",\n d", n, " AS (DELETE FROM ", entries, " x USING w WHERE x.p = ").arg("bytea").add(" AND x.s = ").arg("bytea").
-			add(" AND x.pk = w.pk AND x.sk = w.sk)")
+		b.drop(n, entries).add(")")
 	}
 	switch e {
-	case entryMove, entryAdd, entryFill:
-		b.add(",\n i", n, " AS (INSERT INTO ", entries, " AS x (p, s, size, pk, sk) SELECT ").args("bytea", "bytea", "integer").
-			add(", w.pk, w.sk FROM w")
-		if e == entryFill {
-			b.add(" ON CONFLICT (p, s, pk, sk) DO UPDATE SET size = EXCLUDED.size WHERE x.size <> EXCLUDED.size")
-		}
-		b.add(")")
+	case entryMove, entryAdd:
+		b.write(n, entries).add(")")
+	case entryFill:
+		b.write(n, entries).add(overEntry, ")")
 	case entrySize:
 		b.add(",\n u", n, " AS (UPDATE ", entries, " x SET size = ").arg("integer").add(" FROM w WHERE x.p = ").arg("bytea").
 			add(" AND x.s = ").arg("bytea").add(" AND x.pk = w.pk AND x.sk = w.sk)")
 	}
 }
 
+// overEntry takes an entry that is there already.
+const overEntry = " ON CONFLICT (p, s, pk, sk) DO UPDATE SET size = EXCLUDED.size WHERE x.size <> EXCLUDED.size"
+
+// anyEntry is entry for all that may be done to an entry: what is not has NULLs
+// for parameters. Another size is written over the entry.
+func (b *sqlText) anyEntry(n, entries string, o op) {
+	if o != opInsert {
+		b.drop(n, entries).add(" AND $", strconv.Itoa(b.params), "::bytea IS NOT NULL)")
+	}
+	if o != opDelete {
+		b.write(n, entries).add(" WHERE $", strconv.Itoa(b.params), "::integer IS NOT NULL", overEntry, ")")
+	}
+}
+
+func (b *sqlText) drop(n, entries string) *sqlText {
+	return b.add(",\n d", n, " AS (DELETE FROM ", entries, " x USING w WHERE x.p = ").arg("bytea").add(" AND x.s = ").arg("bytea").
+		add(" AND x.pk = w.pk AND x.sk = w.sk")
+}
+
+func (b *sqlText) write(n, entries string) *sqlText {
+	return b.add(",\n i", n, " AS (INSERT INTO ", entries, " AS x (p, s, size, pk, sk) SELECT ").args("bytea", "bytea", "integer").
+		add(", w.pk, w.sk FROM w")
+}
+
 // entryOps compares the entries that a row has with those that it gets, index
-// by index, and returns the arguments that go with it. building tells of which
-// indexes nobody knows what is there already; nil: of none.
-func entryOps(t *storage.Table, old, fresh []storage.Entry, building func(storage.IndexID) bool) (ops []byte, args []any) {
-	ops = make([]byte, len(t.Indexes))
+// by index. building tells of which indexes nobody knows what is there already;
+// nil: of none.
+func entryOps(t *storage.Table, old, fresh []storage.Entry, building func(storage.IndexID) bool) []byte {
+	ops := make([]byte, len(t.Indexes))
 	for i, ix := range t.Indexes {
 		was, is := entryIn(old, ix.ID), entryIn(fresh, ix.ID)
 		e := compareEntries(was, is)
 		if building != nil && (e == entryKeep && is != nil || e == entrySize) && building(ix.ID) {
 			e = entryFill
 		}
-		if e == entryMove || e == entryDrop {
-			args = append(args, was.P, notNil(was.S))
-		}
-		switch e {
-		case entryMove, entryAdd, entryFill:
-			args = append(args, is.P, notNil(is.S), int32(is.Size))
-		case entrySize:
-			args = append(args, int32(is.Size), is.P, notNil(is.S))
-		}
 		ops[i] = byte(e)
 	}
-	return ops, args
+	return ops
+}
+
+// entryArgs returns the arguments that go with the entries of a shape. ops is
+// what is done to each.
+func entryArgs(t *storage.Table, s shape, ops []byte, old, fresh []storage.Entry) (args []any) {
+	if ops == nil {
+		return nil
+	}
+	for i, ix := range t.Indexes {
+		was, is, e := entryIn(old, ix.ID), entryIn(fresh, ix.ID), entryOp(ops[i])
+		switch {
+		case e == entryMove, e == entryDrop:
+			args = append(args, was.P, notNil(was.S))
+		case s.general && s.op != opInsert:
+			args = append(args, nil, nil)
+		}
+		switch {
+		case e == entrySize && !s.general:
+			args = append(args, int32(is.Size), is.P, notNil(is.S))
+		case e == entryMove, e == entryAdd, e == entryFill, e == entrySize:
+			args = append(args, is.P, notNil(is.S), int32(is.Size))
+		case s.general && s.op != opDelete:
+			args = append(args, nil, nil, nil)
+		}
+	}
+	return args
 }
 
 func compareEntries(was, is *storage.Entry) entryOp {
@@ -218,21 +264,27 @@ func holdPlace(id storage.TableID) string {
 type texts struct {
 	mu     sync.Mutex
 	tables map[storage.TableID]*tableTexts
+	size   atomic.Int64 // bytes of all that were made since it was empty
 }
 
 // Bounds of texts. What is beyond is built again.
 const (
-	maxTextTables = 4096
-	maxTextShapes = 256 // of one table: with many indexes there are many
+	maxTextBytes = 32 << 20
+	// maxShapes are those of one table that do something to entries. Each index
+	// multiplies what is possible, and in the database a prepared statement takes
+	// up to a megabyte: what else comes is done by general statements.
+	maxShapes = 16
 )
 
 // tableTexts are the statements of one version of a table.
 type tableTexts struct {
 	version     int64
 	hold, place string
+	size        *atomic.Int64
 
 	mu     sync.RWMutex
 	shapes map[shape]string
+	busy   int // shapes that do something to entries
 }
 
 // of returns the statements of a definition.
@@ -243,31 +295,50 @@ func (x *texts) of(t *storage.Table) *tableTexts {
 	if own != nil && own.version == t.Version {
 		return own
 	}
-	fresh := &tableTexts{version: t.Version, hold: holdRow(t.ID), place: holdPlace(t.ID), shapes: map[shape]string{}}
+	fresh := &tableTexts{version: t.Version, hold: holdRow(t.ID), place: holdPlace(t.ID), size: &x.size, shapes: map[shape]string{}}
 	switch {
 	case own != nil && own.version > t.Version:
 		return fresh // somebody is late
-	case x.tables == nil || own == nil && len(x.tables) >= maxTextTables:
+	case x.tables == nil || x.size.Load() > maxTextBytes:
 		x.tables = map[storage.TableID]*tableTexts{}
+		x.size.Store(0)
 	}
+	x.size.Add(int64(len(fresh.hold) + len(fresh.place)))
 	x.tables[t.ID] = fresh
 	return fresh
 }
 
-// statement returns the text of a shape.
-func (x *tableTexts) statement(t *storage.Table, s shape) string {
+// forget drops the statements of a table.
+func (x *texts) forget(id storage.TableID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.tables, id)
+}
+
+// statement returns the text of a shape, or of the general one that does what
+// it does, and which of them it is.
+func (x *tableTexts) statement(t *storage.Table, s shape, general bool) (string, shape) {
+	busy := strings.Trim(s.entries, string(rune(entryKeep))) != ""
 	x.mu.RLock()
 	text := x.shapes[s]
+	general = busy && (general || text == "" && x.busy >= maxShapes)
+	if general {
+		s.entries, s.general = "", true
+		text = x.shapes[s]
+	}
 	x.mu.RUnlock()
 	if text != "" {
-		return text
+		return text, s
 	}
 	text = statement(t, s)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if len(x.shapes) >= maxTextShapes {
-		clear(x.shapes)
+	if x.shapes[s] == "" {
+		x.shapes[s] = text
+		x.size.Add(int64(len(text)))
+		if busy && !general {
+			x.busy++
+		}
 	}
-	x.shapes[s] = text
-	return text
+	return text, s
 }

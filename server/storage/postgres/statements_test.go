@@ -6,8 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/storage"
@@ -28,29 +31,103 @@ func TestTexts(t *testing.T) {
 	if three := x.of(tab(1, 3)); three == two || x.of(tab(1, 2)) == two || x.of(tab(1, 3)) != three {
 		t.Error("the statements of a newer version do not take the place of the older")
 	}
-	for id := range storage.TableID(2 * maxTextTables) {
-		x.of(tab(id, 1))
-	}
-	if n := len(x.tables); n > maxTextTables {
-		t.Errorf("statements of %d tables are kept", n)
-	}
-	many := &storage.Table{ID: 1, Indexes: make([]*storage.Index, 10)}
+	many := &storage.Table{ID: 1, Version: 3, Indexes: make([]*storage.Index, 10)}
 	for i := range many.Indexes {
 		many.Indexes[i] = &storage.Index{ID: storage.IndexID(i + 1)}
 	}
-	for n := range 2 * maxTextShapes {
+	three := x.of(many)
+	for n := range 8 * maxShapes {
 		ops := make([]byte, len(many.Indexes))
 		for i := range ops {
 			ops[i] = byte(n >> i & 1)
 		}
 		s := shape{op: opUpdate, entries: string(ops)}
-		if text := two.statement(many, s); text != statement(many, s) || text != two.statement(many, s) {
-			t.Fatal("the statement of another shape")
+		text, made := three.statement(many, s, false)
+		if general := made != s; general != (n > maxShapes) || made.general != general || text != statement(many, made) {
+			t.Fatalf("shape %d is made by %+v", n, made)
 		}
 	}
-	if n := len(two.shapes); n > maxTextShapes {
+	if n := len(three.shapes); n != maxShapes+2 {
 		t.Errorf("%d shapes are kept", n)
 	}
+	if x.forget(1); x.of(many) == three {
+		t.Error("the statements of a table that was dropped are kept")
+	}
+	for id := range storage.TableID(3 * maxTextBytes / (len(three.hold) + len(three.place))) {
+		x.of(tab(id, 1))
+	}
+	if n := len(x.tables) * len(three.hold); n > maxTextBytes {
+		t.Errorf("%d bytes are kept", n)
+	}
+}
+
+// TestManyShapes: what writes do to the entries of many indexes differs each
+// time, and yet the database prepares few statements, and all are right.
+func TestManyShapes(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, Options{MaxConns: 2})
+	c := mustConnect(t, db.o.URL)
+	tab := create(t, db, indexed("t", attributes(20)...))
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range 150 {
+		if err := writeShape(t.Context(), db, tab, r, i, i%3 == 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkTable(t, c, tab)
+	prepared, _ := sessions(t, db)
+	if limit := maxShapes + 20; prepared > limit {
+		t.Errorf("a connection has prepared %d statements, want %d at most", prepared, limit)
+	}
+	for i := range 20 {
+		mustWrite(t, db, remove(tab, fmt.Sprint("k", i)))
+	}
+	checkTable(t, c, tab)
+}
+
+func attributes(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("a%02d", i))
+	}
+	return names
+}
+
+// writeShape overwrites a row with one in which each attribute that an index
+// has may be gone, come, kept or changed.
+func writeShape(ctx context.Context, db *DB, tab *storage.Table, r *rand.Rand, i int, all bool) error {
+	more := []string{"pad", strings.Repeat("x", r.IntN(3))}
+	for _, ix := range tab.Indexes {
+		switch r.IntN(3) {
+		case 0:
+			more = append(more, strings.TrimPrefix(ix.Name, "by-"), "v")
+		case 1:
+			more = append(more, strings.TrimPrefix(ix.Name, "by-"), fmt.Sprint("v", i))
+		}
+	}
+	w := put(tab, item(fmt.Sprint("k", i%20), more...))
+	if all {
+		_, err := db.WriteAll(ctx, []storage.Write{w}, nil)
+		return err
+	}
+	_, err := db.Write(ctx, w)
+	return err
+}
+
+// sessions returns how many statements the sessions of an idle pool have
+// prepared at most, and how many bytes they take in all.
+func sessions(t testing.TB, db *DB) (prepared int, bytes int64) {
+	t.Helper()
+	for _, c := range db.pool.AcquireAllIdle(t.Context()) {
+		var n int
+		var b int64
+		if err := c.QueryRow(t.Context(), "SELECT count(*), (SELECT sum(used_bytes)::bigint FROM pg_backend_memory_contexts) FROM pg_prepared_statements",
+			pgx.QueryExecModeDescribeExec).Scan(&n, &b); err != nil {
+			t.Fatal(err)
+		}
+		prepared, bytes = max(prepared, n), max(bytes, b)
+		c.Release()
+	}
+	return prepared, bytes
 }
 
 // TestStatementText: what is decided by a guard is, and columns are named.
@@ -58,9 +135,13 @@ func TestStatementText(t *testing.T) {
 	t.Parallel()
 	tab := &storage.Table{ID: 7, Indexes: []*storage.Index{{ID: 8}}}
 	for o := opPut; o <= opDelete; o++ {
-		for e := entryKeep; e <= entryFill; e++ {
+		for e := entryKeep; e <= entryFill+1; e++ { // the last stands for any
 			for _, held := range []bool{false, true} {
-				text := statement(tab, shape{op: o, held: held, record: true, entries: string([]byte{byte(e)})})
+				s := shape{op: o, held: held, record: true, entries: string([]byte{byte(e)})}
+				if e == entryFill+1 {
+					s.entries, s.general = "", true
+				}
+				text := statement(tab, s)
 				if !strings.HasPrefix(text, "WITH guard AS MATERIALIZED (SELECT 1 FROM extenddb.tables WHERE id = 7 AND version = $1::bigint AND status = 1)") ||
 					strings.Contains(text, "*)") && strings.Count(text, "*") != strings.Count(text, "count(*)") {
 					t.Errorf("operation %d, entry %d: %s", o, e, text)

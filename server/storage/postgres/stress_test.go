@@ -105,6 +105,7 @@ func (s stress) server(t *testing.T, url string, b *builder) *DB {
 	o := Options{URL: url, MaxConns: 16}
 	o.hooks.heard = func(string) bool { return false }
 	o.hooks.write.building = func(t *storage.Table, ix storage.IndexID) bool { return !s.noFill && b.isBuilding(t.Version, ix) }
+	o.hooks.write.general = func(*storage.Table) bool { return rand.IntN(2) == 0 }
 	var db *DB
 	o.hooks.write.before = func(ctx context.Context, cs ...*change) error {
 		if s.guardApart {

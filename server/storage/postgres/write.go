@@ -31,7 +31,6 @@ const (
 // writes is what writers share. The zero value is ready.
 type writes struct {
 	keys    keyLocks
-	texts   texts
 	long    longKeys
 	helpers atomic.Int32 // of all calls of WriteEach
 	horizon horizon
@@ -41,6 +40,7 @@ type writes struct {
 type writeHooks struct {
 	before   func(ctx context.Context, cs ...*change) error  // rows were read and decided upon, and are written next
 	building func(t *storage.Table, ix storage.IndexID) bool // see entryOps
+	general  func(t *storage.Table) bool                     // statements are general ones, where there are such
 	text     func(sql string) string                         // another writing statement, with a fault that tests must notice
 	open     bool                                            // transactions hold nothing: likewise
 }
@@ -295,16 +295,19 @@ func (db *DB) writing(c *change, held bool) (sql string, args []any, err error) 
 		}
 		args = append(args, ver)
 	}
+	x, ops := db.defs.texts.of(c.t), []byte(nil)
 	if !c.any {
 		record, err := db.recordArgs(c)
 		if err != nil {
 			return "", nil, err
 		}
-		ops, entries := entryOps(c.t, c.old, fresh, db.building(c.t))
+		ops = entryOps(c.t, c.old, fresh, db.building(c.t))
 		s.record, s.entries = record != nil, string(ops)
-		args = append(append(args, record...), entries...)
+		args = append(args, record...)
 	}
-	sql = db.writes.texts.of(c.t).statement(c.t, s)
+	h := db.o.hooks.write.general
+	sql, s = x.statement(c.t, s, h != nil && h(c.t))
+	args = append(args, entryArgs(c.t, s, ops, c.old, fresh)...)
 	if h := db.o.hooks.write.text; h != nil {
 		sql = h(sql)
 	}

@@ -244,7 +244,7 @@ func (t *transaction) hold(ctx context.Context, conn *pgxpool.Conn, tables map[s
 			batch.Queue(getRow(id), int64(id), pk, sk)
 			continue
 		}
-		x := t.db.writes.texts.of(tables[id])
+		x := t.db.defs.texts.of(tables[id])
 		batch.Queue(x.place, pk, sk)
 		batch.Queue(x.hold, int64(id), pk, sk)
 	}

@@ -5,6 +5,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -115,6 +116,42 @@ func BenchmarkWriteEach(b *testing.B) {
 					}
 				})
 				b.ReportMetric(25*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+			})
+		}
+	}
+}
+
+// BenchmarkShapes overwrites rows of tables with many indexes, doing the same to
+// their entries each time, or something else.
+func BenchmarkShapes(b *testing.B) {
+	for _, n := range []int{2, 6, 20} {
+		for _, mode := range []string{"fixed", "random", "fixed, general"} {
+			b.Run(fmt.Sprintf("%d indexes, %s", n, mode), func(b *testing.B) {
+				o := Options{MaxConns: 2}
+				o.hooks.write.general = func(*storage.Table) bool { return mode == "fixed, general" }
+				db := mustOpen(b, o)
+				tab := create(b, db, indexed("t", attributes(n)...))
+				write := func(i int, r *rand.Rand) {
+					if err := writeShape(b.Context(), db, tab, r, i, false); err != nil {
+						b.Fatal(err)
+					}
+				}
+				random := rand.New(rand.NewPCG(1, 2))
+				source := func() *rand.Rand {
+					if mode == "random" {
+						return random
+					}
+					return rand.New(rand.NewPCG(1, 2))
+				}
+				for i := range 1000 {
+					write(i, source())
+				}
+				for i := 1000; b.Loop(); i++ {
+					write(i, source())
+				}
+				prepared, bytes := sessions(b, db)
+				b.ReportMetric(float64(prepared), "statements")
+				b.ReportMetric(float64(bytes)/1e6, "MB")
 			})
 		}
 	}
