@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -156,7 +157,7 @@ func (db *DB) createTable(
 	for i := range names {
 		indexes[i] = storage.IndexID(ids[i+1])
 	}
-	if _, err := tx.Exec(ctx, db.createRelations(t.ID, indexes, status == storage.Active)); err != nil {
+	if _, err := tx.Exec(ctx, db.createRelations(t.ID, indexes, status == storage.Creating)); err != nil {
 		return nil, err
 	}
 	// Whoever notes statistics updates this row, or finds that the table is gone.
@@ -201,14 +202,17 @@ func (db *DB) room(ctx context.Context, tx pgx.Tx, account, name string) error {
 }
 
 // createRelations makes all relations of a table in one go.
-func (db *DB) createRelations(id storage.TableID, indexes []storage.IndexID, keyed bool) string {
+func (db *DB) createRelations(id storage.TableID, indexes []storage.IndexID, loading bool) string {
 	var ddl strings.Builder
 	ddl.WriteString(createRows(id))
 	if db.lz4 { // twice as fast as the default, for items of more than 2 KB
 		ddl.WriteString("ALTER TABLE " + rowsOf(id) + " ALTER COLUMN item SET COMPRESSION lz4;")
 	}
 	for _, ix := range indexes {
-		ddl.WriteString(createEntries(ix, keyed))
+		ddl.WriteString(createEntries(ix))
+		if loading {
+			ddl.WriteString(createUnsorted(ix))
+		}
 	}
 	return ddl.String()
 }
@@ -239,13 +243,20 @@ func createRows(id storage.TableID) string {
   PRIMARY KEY (pk, sk)) WITH (fillfactor = 90);`
 }
 
-// createEntries makes the relation of an index; one that is filled in bulk gets
-// its key afterwards.
-func createEntries(id storage.IndexID, keyed bool) string {
-	key := ""
-	if keyed {
-		key = ", PRIMARY KEY (p, s, pk, sk)"
-	}
-	return "CREATE TABLE " + entriesOf(id) +
-		" (size integer NOT NULL, p bytea NOT NULL, s bytea NOT NULL, pk bytea NOT NULL, sk bytea NOT NULL" + key + ");"
+const entryTypes = " (size integer NOT NULL, p bytea NOT NULL, s bytea NOT NULL, pk bytea NOT NULL, sk bytea NOT NULL"
+
+// createEntries makes the relation of an index.
+func createEntries(id storage.IndexID) string {
+	return "CREATE TABLE " + entriesOf(id) + entryTypes + ", PRIMARY KEY (p, s, pk, sk));"
+}
+
+// createUnsorted makes the relation that entries of an index are loaded into. A
+// crash of the database, which empties it, ends the load as well.
+func createUnsorted(id storage.IndexID) string {
+	return "CREATE UNLOGGED TABLE " + unsortedOf(id) + entryTypes + ");"
+}
+
+// unsortedOf names the relation of entries that are not in their index yet.
+func unsortedOf(id storage.IndexID) string {
+	return "extenddb_data.u_" + strconv.FormatInt(int64(id), 10)
 }

@@ -49,6 +49,8 @@ type hooks struct {
 	// heard may lose an announcement of another server, by returning false.
 	heard func(payload string) bool
 	write writeHooks
+	// frozen is how long a load may send nothing; 0: frozenAfter.
+	frozen time.Duration
 	// round stands in for the wait between two looks at the connections.
 	round func() (tick <-chan time.Time, stop func())
 	// commit stands in for the COMMIT of inTx.
@@ -93,6 +95,7 @@ type DB struct {
 	lz4     bool
 	life    storage.Life
 	closing sync.Once
+	memory  memory
 	defs    definitions
 	stats   *tracker
 	longs   *longs
@@ -117,6 +120,13 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	db := &DB{o: o, id: uuid.New(), clock: dbClock{local: o.Clock}, longs: newLongs(o.MaxConns), writers: newWriters(o.MaxConns), claims: newClaims()}
 	db.stats, db.snaps = newTracker(db), newSnapshots(o.MaxConns)
 	db.wires.install(cfg)
+	prepared := cfg.AfterConnect
+	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
+		if err := prepared(ctx, c); err != nil {
+			return err
+		}
+		return db.recall(atOnce(ctx), c)
+	}
 	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("open the connection pool: %w", err)
 	}

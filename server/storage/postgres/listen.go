@@ -22,14 +22,15 @@ import (
 const (
 	pingEvery    = 5 * time.Second  // so that its loss is noticed
 	taskTime     = 10 * time.Second // for one task: none of them waits for anybody
+	byeTime      = 3 * time.Second  // for each goodbye when all is closed
 	reconnectMin = 100 * time.Millisecond
 	reconnectMax = 5 * time.Second
 )
 
 // session is the one connection beside the pool: it owns what this process
 // owns, hears what other servers announce, and beats. It is made again when it
-// is lost; then nothing is owned any more, and every cached definition is
-// forgotten.
+// is lost; then nothing is owned any more, and all that is remembered of the
+// database is forgotten.
 type session struct {
 	db    *DB
 	tasks chan task
@@ -38,7 +39,8 @@ type session struct {
 	owned map[lockKey]*ownership // of its goroutine
 	wake  atomic.Pointer[func()]
 
-	beaten time.Time // of its goroutine: the last heartbeat
+	beaten  time.Time          // of its goroutine: the last heartbeat
+	servers map[int32]struct{} // of its goroutine: sessions of all servers then
 }
 
 // task is something to do on the connection.
@@ -62,7 +64,9 @@ func (s *session) start(c *pgx.Conn) {
 
 // end gives up what is owned, and the connection.
 func (s *session) end() {
-	_ = s.do(context.Background(), s.db.leave, nil) // a row that stays is pruned
+	ctx, cancel := context.WithTimeout(context.Background(), byeTime)
+	defer cancel()
+	_ = s.do(ctx, s.db.leave, nil) // a row that stays is pruned
 	s.stop()
 	<-s.done
 }
@@ -109,7 +113,8 @@ func (s *session) run(ctx context.Context, c *pgx.Conn) {
 			return
 		}
 		s.db.o.Log.Info("database connection that owns and listens is back")
-		s.db.defs.forgetAll()
+		s.db.pool.Reset() // what its connections lead to may be another database server
+		s.db.forgetAll()
 		s.work()
 	}
 }
@@ -177,7 +182,7 @@ func (s *session) tick(ctx context.Context, c *pgx.Conn) error {
 	}
 	err := s.db.beat(ctx, c)
 	if err == nil {
-		err = s.db.stats.flushTo(ctx, c)
+		err = errors.Join(s.db.stats.flushTo(ctx, c), s.others(ctx, c))
 	}
 	if err != nil {
 		s.db.o.Log.Warn("heartbeat was not written", "err", err)

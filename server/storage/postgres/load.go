@@ -31,8 +31,11 @@ const abortTime = 10 * time.Second
 var errOver = errors.New("it was finished or aborted")
 
 // loading is a load under way. Rows are stored as they come, with the primary
-// key in place; their entries go into relations that get their keys at the end,
-// where the database sorts them. The load lives as long as this process owns
+// key in place; their entries go into relations without keys, out of which the
+// database takes them sorted at the end: a key in place would cost many times
+// as much where it does not fit into memory, and one that is built afterwards is
+// built in one transaction, which every stream waits for, or concurrently, which
+// waits for every snapshot of the database. The load lives as long as this process owns
 // it: then whoever looks for work makes the table DELETING.
 type loading struct {
 	db    *DB
@@ -156,7 +159,7 @@ func (l *loading) store(ctx context.Context, c *pgx.Conn, rows []storage.LoadRow
 			return err
 		}
 		for _, ix := range l.table.Indexes {
-			if err := copyIn(ctx, c, entriesOf(ix.ID)+entryColumns, newCopyStream(entryTuples(some, ix.ID))); err != nil {
+			if err := copyIn(ctx, c, unsortedOf(ix.ID)+entryColumns, newCopyStream(entryTuples(some, ix.ID))); err != nil {
 				return err
 			}
 		}
@@ -278,17 +281,27 @@ func (db *DB) endLoads(ctx context.Context, c *pgx.Conn) error {
 		return err
 	}
 	for _, id := range ids {
-		err := pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-			var free bool
-			err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", lockKey{lockLoad, int64(id)}.number()).Scan(&free)
-			if err != nil || !free {
-				return err
-			}
-			return db.forsakeIn(ctx, tx, id)
-		})
-		if err != nil {
+		err := pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error { return db.endLoad(ctx, tx, id) })
+		if err != nil && !isConflict(err) { // the next time, then
 			return err
 		}
 	}
 	return nil
+}
+
+// endLoad waits for nobody: neither for who loads, nor for who has the row.
+func (db *DB) endLoad(ctx context.Context, tx pgx.Tx, id storage.TableID) error {
+	var free bool
+	err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", lockKey{lockLoad, int64(id)}.number()).Scan(&free)
+	if err != nil || !free {
+		return err
+	}
+	err = tx.QueryRow(ctx, "SELECT FROM extenddb.tables WHERE id = $1 AND status = 3 FOR UPDATE SKIP LOCKED", int64(id)).Scan()
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return db.forsakeIn(ctx, tx, id)
 }

@@ -4,8 +4,10 @@ package postgres
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -35,7 +37,7 @@ func (l *loading) Finish(ctx context.Context, progress func(done, total int64)) 
 	return nil
 }
 
-// index gives the indexes their keys, and takes samples: it reads every key,
+// index sorts the entries into their indexes, and takes samples: it reads every key,
 // and so finds out that all that was added is there. No connection is held
 // while progress is told.
 func (l *loading) index(ctx context.Context, progress func(done, total int64)) (*count, error) {
@@ -49,7 +51,7 @@ func (l *loading) index(ctx context.Context, progress func(done, total int64)) (
 		return nil, err
 	}
 	for _, ix := range l.table.Indexes {
-		err := l.conn(ctx, func(c *pgxpool.Conn) error { return l.addKey(ctx, c.Conn(), ix) })
+		err := l.conn(ctx, func(c *pgxpool.Conn) error { return l.sort(ctx, c.Conn(), ix) })
 		if err != nil {
 			return nil, err
 		}
@@ -62,19 +64,73 @@ func (l *loading) index(ctx context.Context, progress func(done, total int64)) (
 	return walk, nil
 }
 
-// addKey builds the index of an index. The database may take as long as it
-// likes, and autovacuum before it gives way: nobody else has the relation.
-func (l *loading) addKey(ctx context.Context, c *pgx.Conn, ix *storage.Index) error {
-	return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+// sort moves the entries of an index to where they belong, in order, each page
+// in a transaction of its own. They are sorted in one that only reads, which
+// leaves them in a file of the session: no stream waits for it, nor does it hold
+// a snapshot for longer.
+func (l *loading) sort(ctx context.Context, c *pgx.Conn, ix *storage.Index) (err error) {
+	defer func() {
+		if err != nil {
+			l.db.session.fail(c) // with what it has sorted
+		}
+	}()
+	err = pgx.BeginTxFunc(ctx, c, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if err := l.creating(ctx, tx); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, "SET LOCAL lock_timeout = 0; ALTER TABLE "+entriesOf(ix.ID)+" ADD PRIMARY KEY (p, s, pk, sk); ANALYZE "+entriesOf(ix.ID))
-		if err != nil {
+		_, err := tx.Exec(ctx, "SELECT set_config('work_mem', current_setting('maintenance_work_mem'), true); DECLARE "+cursorName+
+			" NO SCROLL CURSOR WITH HOLD FOR SELECT size, p, s, pk, sk FROM "+unsortedOf(ix.ID)+" ORDER BY p, s, pk, sk")
+		return err
+	})
+	if err != nil {
+		return gone(err)
+	}
+	for page := []byte(nil); ; {
+		var rows int
+		if page, rows, err = fetchTuples(ctx, c, page[:0]); err != nil {
+			return err
+		}
+		if err := l.db.o.hooks.load("page"); err != nil {
+			return err
+		}
+		if err := l.owned(); err != nil {
+			return err
+		}
+		if err := copyIn(ctx, c, entriesOf(ix.ID)+entryColumns, newCopyStream(slices.Values([][]byte{page}))); err != nil {
 			return gone(err)
 		}
-		return l.db.o.hooks.load("key")
-	})
+		if rows < countPage {
+			return l.sorted(ctx, c, ix)
+		}
+	}
+}
+
+// fetchTuples appends the next tuples of a cursor over entries, as COPY takes
+// them.
+func fetchTuples(ctx context.Context, c *pgx.Conn, to []byte) (tuples []byte, rows int, err error) {
+	r := c.PgConn().ExecParams(ctx, fetch(countPage), nil, nil, nil, []int16{pgx.BinaryFormatCode})
+	for ; r.NextRow(); rows++ {
+		values := r.Values()
+		to = binary.BigEndian.AppendUint16(to, uint16(len(values)))
+		for _, v := range values {
+			to = appendField(to, v)
+		}
+	}
+	_, err = r.Close()
+	return to, rows, err
+}
+
+// sorted ends the sorting of an index. Autovacuum may take as long as it likes
+// before it gives way: nobody else has the relations.
+func (l *loading) sorted(ctx context.Context, c *pgx.Conn, ix *storage.Index) error {
+	_, err := c.Exec(ctx, "SET LOCAL lock_timeout = 0; CLOSE "+cursorName+"; DROP TABLE "+unsortedOf(ix.ID))
+	if err == nil {
+		_, err = c.Exec(ctx, "SET LOCAL lock_timeout = 0; ANALYZE "+entriesOf(ix.ID))
+	}
+	if err != nil {
+		return gone(err)
+	}
+	return l.db.o.hooks.load("key")
 }
 
 // walk reads the next target of a walk, which is to be as it was added.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -82,7 +83,7 @@ func TestLoadIsWhole(t *testing.T) {
 func TestLoadOfKilledServer(t *testing.T) {
 	t.Parallel()
 	killed := errors.New("killed")
-	for point, exists := range map[string]bool{"begin": false, "rows": true, "key": true, "publish": true, "idle": true} {
+	for point, exists := range map[string]bool{"begin": false, "rows": true, "page": true, "key": true, "publish": true, "idle": true} {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			o := Options{}
@@ -184,7 +185,7 @@ func TestLoadWithoutOwnership(t *testing.T) {
 func TestLoadOfDroppedTable(t *testing.T) {
 	t.Parallel()
 	for _, gone := range []bool{false, true} {
-		for _, point := range []string{"rows", "key", "publish"} {
+		for _, point := range []string{"rows", "page", "key", "publish"} {
 			o := Options{}
 			var drop func()
 			o.hooks.loading = func(at string) error {
@@ -202,10 +203,15 @@ func TestLoadOfDroppedTable(t *testing.T) {
 				must(t, l.Finish(t.Context(), nil))
 				markDropped(t, other, "t")
 			} else {
-				drop = func() { markDropped(t, other, "t") }
+				drop = func() {
+					markDropped(t, other, "t")
+					if gone && point != "rows" {
+						complete(t, claimed(t, other, storage.TableDrop, jobNow()), jobNow())
+					}
+				}
 				var err error
 				for n := 2; err == nil && n < 9; n++ {
-					if err = l.Add(t.Context(), jobRows(t, l.table, jobItem(n))); err == nil && point == "key" {
+					if err = l.Add(t.Context(), jobRows(t, l.table, jobItem(n))); err == nil && point != "rows" {
 						err = l.Finish(t.Context(), nil)
 					} else if err == nil && gone && drop == nil {
 						complete(t, claimed(t, other, storage.TableDrop, jobNow()), jobNow())
@@ -281,6 +287,78 @@ func TestLoadNotesLongKeys(t *testing.T) {
 		t.Error("not noted")
 	}
 	must(t, l.Abort())
+}
+
+// TestLoadHoldsNobody: while entries are sorted into their index, there is no
+// transaction that streams would wait for, nor does it wait for snapshots.
+func TestLoadHoldsNobody(t *testing.T) {
+	t.Parallel()
+	var pages int
+	var look func()
+	o := Options{}
+	o.hooks.loading = func(at string) error {
+		if at == "page" {
+			pages++
+			look()
+		}
+		return nil
+	}
+	db := mustOpen(t, o)
+	c, reader := mustConnect(t, db.o.URL), mustConnect(t, db.o.URL)
+	look = func() {
+		if n := selectInt(t, c, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid NOT IN ($1, $2)
+			AND (backend_xid IS NOT NULL OR backend_xmin IS NOT NULL)`, c.PgConn().PID(), reader.PgConn().PID()); n != 0 {
+			t.Errorf("%d transactions are open", n)
+		}
+	}
+	mustExec(t, reader, "BEGIN ISOLATION LEVEL REPEATABLE READ")
+	mustExec(t, reader, "SELECT count(*) FROM extenddb.tables")
+	const rows = 3*countPage + 1
+	if tab := loadedTable(t, db, "t", rows); pages != 4+2 || len(tab.Indexes) != 2 { // every third row is in the other
+		t.Errorf("%d pages", pages)
+	}
+	checkOrphans(t, c)
+}
+
+// TestLoadOfFrozenServer: another server ends the COPY of one that sends
+// nothing more, but not before it has had its time.
+func TestLoadOfFrozenServer(t *testing.T) {
+	t.Parallel()
+	calm := mustOpen(t, Options{})
+	o := Options{URL: calm.o.URL}
+	o.hooks.frozen = time.Microsecond
+	strict := mustOpen(t, o)
+	tab, err := calm.CreateTable(t.Context(), jobAccount, jobTable("t"), jobNow())
+	must(t, err)
+	frozen, c := mustConnect(t, calm.o.URL), mustConnect(t, calm.o.URL)
+	pid := frozen.PgConn().PID()
+	unfreeze, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		rows := jobRows(t, tab, jobItems(0, 3000)...)
+		ended <- copyIn(t.Context(), frozen, rowsOf(tab.ID)+rowColumns, newCopyStream(func(yield func([]byte) bool) {
+			for tuple := range rowTuples(rows) {
+				if !yield(tuple) {
+					return
+				}
+			}
+			<-unfreeze
+		}))
+	}()
+	for selectInt(t, c, "SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND backend_xid IS NOT NULL AND wait_event = 'ClientRead'", pid) == 0 {
+		must(t, t.Context().Err())
+	}
+	must(t, calm.session.do(t.Context(), calm.session.others, nil))
+	if selectInt(t, c, "SELECT count(*) FROM pg_stat_activity WHERE pid = $1", pid) == 0 {
+		t.Error("ended at once")
+	}
+	must(t, strict.session.do(t.Context(), strict.session.others, nil))
+	for selectInt(t, c, "SELECT count(*) FROM pg_stat_activity WHERE pid = $1", pid) != 0 {
+		must(t, t.Context().Err())
+	}
+	close(unfreeze)
+	if err := <-ended; codeOf(err) != "57P01" && !errors.As(err, new(net.Error)) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("its COPY ended with %v", err)
+	}
 }
 
 // TestLoadDuplicates names the first row of a key that is there twice, whichever

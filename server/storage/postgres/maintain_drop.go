@@ -57,7 +57,7 @@ func (d *drop) step(ctx context.Context, c *pgx.Conn, _ time.Time) (storage.Prog
 func (d *drop) relations(ctx context.Context, c *pgx.Conn) ([]string, error) {
 	names := []string{rowsOf(d.t.ID)}
 	for _, ix := range d.t.Indexes {
-		names = append(names, entriesOf(ix.ID))
+		names = append(names, entriesOf(ix.ID), unsortedOf(ix.ID))
 	}
 	rows, err := c.Query(ctx, "SELECT n FROM unnest($1::text[]) WITH ORDINALITY u(n, i) WHERE to_regclass(n) IS NOT NULL ORDER BY i", names)
 	if err != nil {

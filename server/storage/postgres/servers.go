@@ -3,6 +3,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,14 +103,16 @@ const (
 
 // enter makes this process one of the servers, on a new session: it shares the
 // lock, shows that the catalog is of its version, and beats. A server that comes
-// back to a database that was migrated meanwhile is barred from it.
+// back to a database that was migrated meanwhile, or that is now one from before
+// a migration, is barred from it.
 func (db *DB) enter(ctx context.Context, c *pgx.Conn) error {
 	err := db.share(ctx, c)
 	switch {
 	case err == nil:
 		db.barred.Store(nil)
 		return db.beat(ctx, c)
-	case errors.Is(err, storage.ErrLocked), errors.Is(err, migrate.ErrNewer), errors.Is(err, migrate.ErrEdited), errors.Is(err, ErrForeign):
+	case errors.Is(err, storage.ErrLocked), errors.Is(err, migrate.ErrPending), errors.Is(err, migrate.ErrNewer),
+		errors.Is(err, migrate.ErrEdited), errors.Is(err, ErrForeign):
 		if db.barred.Swap(&err) == nil {
 			db.o.Log.ErrorContext(ctx, "database was changed by another version and is not used any more", "err", err)
 		}
@@ -141,7 +144,8 @@ func (db *DB) share(ctx context.Context, c *pgx.Conn) error {
 func (db *DB) beat(ctx context.Context, c *pgx.Conn) error {
 	before := db.o.Clock.Now()
 	var now time.Time
-	err := c.QueryRow(ctx, `WITH old AS (DELETE FROM extenddb.servers WHERE heartbeat < clock_timestamp() - $5::interval AND id <> $1)
+	err := c.QueryRow(ctx, `WITH old AS (DELETE FROM extenddb.servers WHERE id IN (
+			SELECT id FROM extenddb.servers WHERE heartbeat < clock_timestamp() - $5::interval AND id <> $1 FOR UPDATE SKIP LOCKED))
 		INSERT INTO extenddb.servers AS s (id, host, pid, program, started, heartbeat)
 		VALUES ($1, $2, $3, $4, clock_timestamp(), clock_timestamp())
 		ON CONFLICT (id) DO UPDATE SET heartbeat = excluded.heartbeat
@@ -150,6 +154,51 @@ func (db *DB) beat(ctx context.Context, c *pgx.Conn) error {
 		return fmt.Errorf("write the heartbeat: %w", err)
 	}
 	db.clock.set(before, db.o.Clock.Now(), now)
+	return nil
+}
+
+// sessionsOfServers lists those that share the lock.
+const sessionsOfServers = `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
+  AND classid::bigint = $1 AND objid::bigint = $2 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+
+// endFrozen ends sessions that fill a relation, with locks and a transaction
+// that every stream waits for, while nothing comes from their server: it is
+// frozen, and no time limit of the database applies to that.
+const endFrozen = `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid() AND wait_event = 'ClientRead'
+  AND query LIKE 'COPY extenddb\_data.%' AND query_start < clock_timestamp() - $1::interval`
+
+// frozenAfter is how long a server may take to send what one transaction of a
+// load holds: some megabytes.
+const frozenAfter = time.Minute
+
+// others looks after the other servers: when one has gone, what it left behind
+// is work.
+func (s *session) others(ctx context.Context, c *pgx.Conn) error {
+	var ended int
+	if err := c.QueryRow(ctx, endFrozen, cmp.Or(s.db.o.hooks.frozen, frozenAfter)).Scan(&ended); err != nil {
+		return fmt.Errorf("end sessions of frozen servers: %w", err)
+	}
+	if ended > 0 {
+		s.db.o.Log.WarnContext(ctx, "ended database sessions of another server that is frozen", "sessions", ended)
+	}
+	rows, err := c.Query(ctx, sessionsOfServers, int64(lockClass), int64(presenceObject))
+	if err != nil {
+		return fmt.Errorf("look for other servers: %w", err)
+	}
+	pids, err := pgx.CollectRows(rows, pgx.RowTo[int32])
+	if err != nil {
+		return fmt.Errorf("look for other servers: %w", err)
+	}
+	before := s.servers
+	s.servers = make(map[int32]struct{}, len(pids))
+	for _, pid := range pids {
+		s.servers[pid] = struct{}{}
+		delete(before, pid)
+	}
+	if len(before) > 0 {
+		s.work()
+	}
 	return nil
 }
 

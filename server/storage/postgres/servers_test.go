@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/extenddb/extenddb/server/clock"
+	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/test/servers"
 )
 
@@ -57,6 +58,47 @@ func TestServers(t *testing.T) {
 	var n int
 	if err := c.QueryRow(t.Context(), "SELECT count(*) FROM extenddb.servers WHERE id IN ($1, $2)", dead, ancient).Scan(&n); err != nil || n != 1 {
 		t.Errorf("%d rows of dead servers: %v", n, err)
+	}
+}
+
+// TestServerThatDied: what it was loading is work for another one as soon as
+// that looks around.
+func TestServerThatDied(t *testing.T) {
+	t.Parallel()
+	fake := clock.NewFake(time.Unix(0, 0))
+	db := mustOpen(t, Options{Clock: fake})
+	other, c := mustOpen(t, Options{URL: db.o.URL}), mustConnect(t, db.o.URL)
+	l := beginLoad(t, other, "t")
+	beat := func() {
+		fake.WaitTimers(1)
+		fake.Advance(heartbeatEvery)
+		fake.WaitTimers(1)
+	}
+	beat()
+	terminate(t, c, lockKey{lockLoad, int64(l.table.ID)})
+	wake, woken := signal()
+	db.OnWork(wake)
+	beat()
+	<-woken
+	complete(t, claimed(t, db, storage.TableDrop, jobNow()), jobNow())
+	lost(t, other, l.own)
+	must(t, l.Abort())
+}
+
+// TestHeartbeatWaitsForNobody who has the row of a server that died long ago.
+func TestHeartbeatWaitsForNobody(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, Options{})
+	c := mustConnect(t, db.o.URL)
+	ancient := uuid.New()
+	mustExec(t, c, "INSERT INTO extenddb.servers VALUES ($1, 'h', 1, 'p', now(), now() - interval '2 hours')", ancient)
+	mustExec(t, c, "BEGIN")
+	mustExec(t, c, "SELECT FROM extenddb.servers WHERE id = $1 FOR UPDATE", ancient)
+	must(t, db.session.do(t.Context(), db.beat, nil))
+	mustExec(t, c, "COMMIT")
+	must(t, db.session.do(t.Context(), db.beat, nil))
+	if n := selectInt(t, c, "SELECT count(*) FROM extenddb.servers"); n != 1 {
+		t.Errorf("%d servers", n)
 	}
 }
 

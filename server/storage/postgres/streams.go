@@ -39,12 +39,14 @@ func (db *DB) recordArgs(c *change) ([]any, error) {
 // below X runs any more, all of them have drawn what they ever will up to L,
 // and have ended. Neither id nor number need to be kept with the records. What
 // was found is kept in the catalog: the next server does not fall behind it.
+// Only after a failover that lost commits are numbers drawn again.
 type horizon struct {
 	once  sync.Once
 	turn  chan struct{} // one poll at a time
 	polls atomic.Int64  // begun
 	err   error         // of the last one
 
+	epoch int64  // of memory, when all this was found
 	known bool   // final was read from the catalog
 	final int64  // the answer
 	next  int64  // to be final when nothing below limit runs; 0: nothing waits
@@ -55,9 +57,11 @@ type horizon struct {
 const (
 	getHorizon = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text, seq FROM extenddb.horizon"
 	setHorizon = "UPDATE extenddb.horizon SET seq = $1 WHERE seq < $1"
-	lastSeq    = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM extenddb.change_seq"
-	drawID     = "SELECT pg_current_xact_id()::text"
-	getRecords = `SELECT seq, kind, service, size, at, pk, sk, keys, old, new FROM (
+	// mendHorizon takes back what was found of records that were lost.
+	mendHorizon = "UPDATE extenddb.horizon SET seq = (" + lastSeq + ") WHERE seq > (" + lastSeq + ")"
+	lastSeq     = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM extenddb.change_seq"
+	drawID      = "SELECT pg_current_xact_id()::text"
+	getRecords  = `SELECT seq, kind, service, size, at, pk, sk, keys, old, new FROM (
   SELECT q.*, sum(bytes) OVER (ORDER BY seq) - bytes AS before FROM (
     SELECT *, length(keys) + coalesce(length(old), 0) + coalesce(length(new), 0) AS bytes
     FROM extenddb.changes WHERE t = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4) q) q
@@ -79,18 +83,29 @@ func (db *DB) Horizon(ctx context.Context) (int64, error) {
 		return 0, ctx.Err()
 	}
 	defer func() { <-h.turn }()
-	if h.polls.Load() == polls || h.err != nil { // else somebody asked since: the answer is for all
+	epoch := &db.memory.epoch
+	for again := h.polls.Load() == polls || h.err != nil; again || h.epoch != epoch.Load(); again = false { // else somebody asked since: the answer is for all
 		h.polls.Add(1)
-		h.err = db.withConn(ctx, func(c *pgxpool.Conn) error { return h.poll(ctx, c) })
-	}
-	if h.err != nil {
-		return 0, h.err
+		h.err = db.withConn(ctx, func(c *pgxpool.Conn) error {
+			if now := epoch.Load(); now != h.epoch {
+				h.epoch, h.known, h.final, h.next, h.limit = now, false, 0, 0, 0
+			}
+			return h.poll(ctx, c)
+		})
+		if h.err != nil {
+			return 0, h.err
+		}
 	}
 	return h.final, nil
 }
 
 // poll moves the horizon as far as it may go now.
 func (h *horizon) poll(ctx context.Context, c *pgxpool.Conn) error {
+	if !h.known {
+		if _, err := c.Exec(ctx, mendHorizon); err != nil {
+			return err
+		}
+	}
 	if h.next > 0 || !h.known {
 		passed, err := h.look(c.QueryRow(ctx, getHorizon))
 		if err != nil || h.next > 0 && !passed {

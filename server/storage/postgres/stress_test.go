@@ -285,7 +285,7 @@ func (b *builder) round(ctx context.Context) {
 	if err := b.c.QueryRow(ctx, "SELECT nextval('extenddb.ids')").Scan(&id); err != nil {
 		b.Fatal(err)
 	}
-	b.exec(ctx, b.c, createEntries(id, true))
+	b.exec(ctx, b.c, createEntries(id))
 	name, attr := fmt.Sprint("ix", id), string("ab"[b.n%2])
 	define := func() {
 		b.define(ctx, id, func(def *ddb.TableDefinition, tx pgx.Tx) error {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/extenddb/extenddb/server/storage"
@@ -44,20 +45,23 @@ func (k *tracker) take() map[storage.TableID]int64 {
 }
 
 // flush adds the counts to those in the database. It takes a connection of the
-// pool; when it fails they stay.
+// pool; when it fails they stay. It does not take long.
 func (k *tracker) flush(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(atOnce(ctx), byeTime) // a count that is made twice does no harm
+	defer cancel()
 	return k.db.withConn(ctx, func(c *pgxpool.Conn) error { return k.flushTo(ctx, c.Conn()) })
 }
 
-// addChanged updates in the order of ids, as every server does. A table that
-// went has no row of statistics any more.
+// addChanged waits for nobody, and returns those tables whose row somebody
+// holds. One that went has none any more.
 const addChanged = `WITH mine AS MATERIALIZED (
   SELECT s.t, u.n FROM extenddb.table_stats s JOIN unnest($1::bigint[], $2::bigint[]) u(t, n) ON s.t = u.t
-  ORDER BY s.t FOR UPDATE OF s)
-UPDATE extenddb.table_stats s SET changed = s.changed + mine.n FROM mine WHERE s.t = mine.t`
+  FOR UPDATE OF s SKIP LOCKED),
+added AS (UPDATE extenddb.table_stats s SET changed = s.changed + mine.n FROM mine WHERE s.t = mine.t RETURNING s.t)
+SELECT t FROM extenddb.table_stats WHERE t = ANY ($1) AND t NOT IN (SELECT t FROM added)`
 
 // flushTo is flush on a connection that the caller has.
-func (k *tracker) flushTo(ctx context.Context, q execer) error {
+func (k *tracker) flushTo(ctx context.Context, q querier) error {
 	taken := k.take()
 	if len(taken) == 0 {
 		return nil
@@ -66,11 +70,19 @@ func (k *tracker) flushTo(ctx context.Context, q execer) error {
 	for id, n := range taken {
 		ids, counts = append(ids, int64(id)), append(counts, n)
 	}
-	_, err := q.Exec(ctx, addChanged, ids, counts)
+	rows, err := q.Query(ctx, addChanged, ids, counts)
+	var held []storage.TableID
+	if err == nil {
+		held, err = pgx.CollectRows(rows, pgx.RowTo[storage.TableID])
+	}
 	if err != nil {
 		for id, n := range taken {
 			k.touch(id, n)
 		}
+		return err
 	}
-	return err
+	for _, id := range held {
+		k.touch(id, taken[id])
+	}
+	return nil
 }
