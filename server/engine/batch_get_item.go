@@ -131,10 +131,11 @@ func (e *Engine) batchGet(ctx context.Context, find finder, b *batchGet, out *ap
 	if err != nil {
 		return err
 	}
-	rows, err := e.store.GetAll(ctx, keys, maxStored)
+	rows, err := e.store.GetAll(ctx, keys, rowsRoom(out.Work))
 	if err != nil {
 		return err
 	}
+	keepRows(out.Work, rows)
 	done, err := b.appendResponses(rows, out)
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func (e *Engine) BatchWriteItem(ctx context.Context, id auth.Identity, in *api.B
 	if err := checkBatchWrite(in); err != nil {
 		return err
 	}
-	b := batchWrite{detail: capacityWanted(in.ReturnConsumedCapacity)}
+	b := batchWrite{detail: capacityWanted(in.ReturnConsumedCapacity), load: load{work: out.Work}}
 	for _, table := range slices.Sorted(maps.Keys(in.RequestItems)) {
 		for i := range in.RequestItems[table] {
 			m, err := readBatchMember(table, &in.RequestItems[table][i], b.detail)
@@ -148,6 +148,7 @@ func readBatchMember(table string, r *api.WriteRequest, detail capacityDetail) (
 type batchWrite struct {
 	detail  capacityDetail
 	members []*batchMember // sorted by table
+	load    load
 }
 
 // findTables looks up the tables of the members that are not done.
@@ -200,17 +201,52 @@ func (b *batchWrite) checkKeys() (err error) {
 	return nil
 }
 
-// write carries out what is not done yet. Requests the engine could not do now
+// write carries out what is not done yet. What there was no room for waits for
+// it, and is done then.
+func (b *batchWrite) write(ctx context.Context, e *Engine) error {
+	for {
+		err := b.writeOnce(ctx, e)
+		if err != nil || !b.load.lacked() {
+			return err
+		}
+		left := 0
+		for _, m := range b.members {
+			if !m.done && !m.unprocessed {
+				drop(m.mutation)
+				left++
+			}
+		}
+		if left == 0 {
+			return nil
+		}
+		if err := b.load.await(left, 0); err != nil {
+			return b.leave(err)
+		}
+	}
+}
+
+// leave leaves unprocessed what is not done, unless that is all.
+func (b *batchWrite) leave(err error) error {
+	for _, m := range b.members {
+		m.unprocessed = !m.done
+		if m.done {
+			err = nil
+		}
+	}
+	return err
+}
+
+// writeOnce tries what is not done yet. Requests the engine could not do now
 // are left unprocessed, unless that is all of them: puts and deletes may be
 // sent again even where nobody knows what became of them.
-func (b *batchWrite) write(ctx context.Context, e *Engine) error {
+func (b *batchWrite) writeOnce(ctx context.Context, e *Engine) error {
 	var ws []storage.Write
 	var members []*batchMember
 	for _, m := range b.members {
 		if m.done || m.unprocessed {
 			continue
 		}
-		ws = append(ws, storage.Write{Table: m.table, Key: m.key, Blind: m.blind(m.table), Decide: m.decide, Change: e.change()})
+		ws = append(ws, storage.Write{Table: m.table, Key: m.key, Blind: m.blind(m.table), Decide: b.load.decide(m, m.decide), Change: e.change()})
 		members = append(members, m)
 	}
 	var refused, failed error
@@ -218,6 +254,7 @@ func (b *batchWrite) write(ctx context.Context, e *Engine) error {
 		switch {
 		case res.Err == nil:
 			members[i].done = true
+		case errors.Is(res.Err, errNoRoom): // written after it was waited for
 		case errors.Is(res.Err, storage.ErrConflict):
 			members[i].unprocessed = true
 		case errors.Is(res.Err, storage.ErrUnavailable), errors.Is(res.Err, storage.ErrInDoubt):

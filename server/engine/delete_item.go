@@ -62,7 +62,9 @@ func (d *deletion) decide(t *storage.Table, cur *storage.Row) (*storage.Next, er
 		return nil, err
 	}
 	if d.returns == returnAllOld {
-		d.show(cur)
+		if err := d.show(cur); err != nil {
+			return nil, err
+		}
 	}
 	return nil, d.charge(t, cur, old, nil, nil)
 }

@@ -4,6 +4,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -129,9 +130,18 @@ func checkProjectedKeys(p *expr.Projection, t *storage.Table) error {
 // projection, else the projected part appended to buf.
 func projectRow(row *storage.Row, p *expr.Projection, buf []byte) ([]byte, error) {
 	if p == nil {
-		return row.Item, nil
+		return wholeText(row)
 	}
 	return projected(buf, row.Item, p)
+}
+
+// wholeText is the stored text of an item, to be answered as it is. What cannot
+// be the text of one is found out at its ends, the rest by who decodes it.
+func wholeText(row *storage.Row) ([]byte, error) {
+	if n := len(row.Item); n < 2 || row.Item[0] != '{' || row.Item[n-1] != '}' {
+		return nil, corrupt(errors.New("not an object"))
+	}
+	return row.Item, nil
 }
 
 // projected appends the projected part of a stored item.

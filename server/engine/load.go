@@ -76,12 +76,12 @@ func (l *load) lacked() bool {
 	return l.want > 0
 }
 
-// await waits for room for some items, of which there was none. The operation
-// holds nothing that counts meanwhile.
-func (l *load) await(items int) error {
+// await waits for room for what mutations make, of which there was none. The
+// operation holds nothing that counts meanwhile.
+func (l *load) await(items, shown int) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	want := max(2*l.want, min(items*l.widest, firstWait))
+	want := max(2*l.want, min(items*l.widest, firstWait), min(2*shown*l.widest, 2*maxStored))
 	whole, err := l.work.Await(want)
 	if err != nil {
 		return err

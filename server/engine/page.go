@@ -213,6 +213,11 @@ type rowCost struct{ own, fetched int }
 // or row.
 func (p *page) show(row *storage.Row) (text []byte, match bool, cost rowCost, err error) {
 	cost.own, text = row.Size, row.Item
+	if p.view != keysOnly && !p.count {
+		if _, err := wholeText(row); err != nil {
+			return nil, false, cost, err
+		}
+	}
 	switch {
 	case p.view == keysOnly:
 		if p.buf, cost.own, err = p.appendKeys(p.buf[:0], row); err != nil {

@@ -91,7 +91,9 @@ func (p *put) decide(t *storage.Table, cur *storage.Row) (*storage.Next, error) 
 		return nil, err
 	}
 	if p.returns == returnAllOld {
-		p.show(cur)
+		if err := p.show(cur); err != nil {
+			return nil, err
+		}
 	}
 	if err := p.charge(t, cur, old, p.next, p.item); err != nil {
 		return nil, err

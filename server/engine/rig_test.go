@@ -29,6 +29,7 @@ type rig struct {
 	store storage.Engine
 	clock *clock.Fake
 	woken chan struct{} // gets a value with each Wake
+	room  api.Work      // of all requests
 }
 
 // newRig returns a rig on a storage engine, with the tables of definitions.
@@ -145,7 +146,7 @@ func (r *rig) try(op, request string) (string, *api.Error) {
 	if !ok {
 		r.Fatalf("no operation %s", op)
 	}
-	var out api.Body
+	out := api.Body{Work: r.room}
 	if err := run(request, &out); err != nil {
 		return "", Fault(err)
 	}

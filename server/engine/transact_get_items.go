@@ -94,20 +94,44 @@ func (e *Engine) transactGet(ctx context.Context, find finder, tx *transactGet, 
 	if err != nil {
 		return err
 	}
-	rows, err := e.store.GetAll(ctx, keys, maxStored)
+	rows, err := e.getAll(ctx, keys, out.Work)
 	if err != nil {
 		return cancellation(err, len(keys))
 	}
-	size := 0
-	for _, row := range rows {
-		if row != nil {
-			size += row.Size
+	keepRows(out.Work, rows)
+	return tx.respond(rows, out)
+}
+
+// getAll reads all rows, little first: small transactions need no more, and most
+// that are too large are found out. Then it waits for room.
+func (e *Engine) getAll(ctx context.Context, keys []storage.TableKey, work api.Work) ([]*storage.Row, error) {
+	for _, budget := range []int{pagedRows, nearlyTooBig, maxStored} {
+		if work != nil && budget > pagedRows && !work.Try(budget) {
+			if _, err := work.Await(budget); err != nil {
+				return nil, err
+			}
+		}
+		rows, err := e.store.GetAll(ctx, keys, budget)
+		if err != nil {
+			return nil, err
+		}
+		size := 0
+		for _, row := range rows {
+			if row != nil {
+				size += row.Size
+			}
+		}
+		switch {
+		case size > maxTransactionBytes:
+			return nil, api.Validation(transactionTooBig)
+		case len(rows) == len(keys):
+			return rows, nil
+		}
+		if work != nil {
+			work.Keep(0)
 		}
 	}
-	if size > maxTransactionBytes || len(rows) < len(keys) {
-		return api.Validation(transactionTooBig)
-	}
-	return tx.respond(rows, out)
+	return nil, api.Validation(transactionTooBig)
 }
 
 // prepare looks up all tables, then checks and encodes the keys: those that do

@@ -35,7 +35,7 @@ func (e *Engine) TransactWriteItems(ctx context.Context, id auth.Identity, in *a
 	if err := checkTransactWrite(in); err != nil {
 		return err
 	}
-	tx := &transactWrite{detail: capacityWanted(in.ReturnConsumedCapacity), split: unitsWrite}
+	tx := &transactWrite{detail: capacityWanted(in.ReturnConsumedCapacity), split: unitsWrite, load: load{work: out.Work}}
 	for i := range in.TransactItems {
 		a, err := e.readAction(id, &in.TransactItems[i], tx.detail)
 		if err != nil {
@@ -65,10 +65,12 @@ type transactWrite struct {
 	actions []*action
 	token   *storage.Token
 	shown   shownItems
+	load    load
 	fixed   int // bytes of what is put and of the keys of the other actions
 
 	mu    sync.Mutex
 	grown map[int]int // bytes that the updates make of their items, by action
+	again bool        // some ran more than once: others may have seen older items
 }
 
 // action is one action of a transaction.
@@ -87,12 +89,14 @@ func (e *Engine) transactWrite(ctx context.Context, tx *transactWrite, find find
 	}
 	ws := make([]storage.Write, len(tx.actions))
 	for i, a := range tx.actions {
-		ws[i] = storage.Write{Table: a.table, Key: a.key, Blind: a.blind(a.table), Decide: a.decide, Change: e.change()}
+		decide := a.decide
 		if u, ok := a.mutation.(*update); ok {
-			ws[i].Decide = tx.weigh(i, u)
+			decide = tx.weigh(i, u)
 		}
+		ws[i] = storage.Write{Table: a.table, Key: a.key, Blind: a.blind(a.table), Decide: tx.load.decide(a, decide), Change: e.change()}
 	}
 	for try := 1; ; try++ {
+		tx.forget()
 		if tx.token != nil {
 			tx.token.Now = e.clock.Now()
 		}
@@ -102,7 +106,14 @@ func (e *Engine) transactWrite(ctx context.Context, tx *transactWrite, find find
 			return tx.replayed(ctx, e.store)
 		case errors.Is(err, storage.ErrTokenMismatch):
 			return api.TokenMismatch()
-		case err != nil && !tx.tooBig() && blamesSize(err) && try < maxSizeTries:
+		case err != nil && tx.load.lacked():
+			tx.drop()
+			if err := tx.load.await(len(ws), tx.shows()); err != nil {
+				return err
+			}
+			try--
+			continue
+		case err != nil && blamesSize(err) && !tx.surelyTooBig() && try < maxSizeTries:
 			continue
 		case err != nil:
 			return cancellation(err, len(ws))
@@ -162,10 +173,35 @@ func (tx *transactWrite) weigh(i int, u *update) storage.Decide {
 			size = next.Size
 		}
 		if tx.grow(i, size-u.key.Size()) {
-			return nil, &oversize{api.Validation(transactionTooBig)}
+			return nil, storage.Final(&oversize{api.Validation(transactionTooBig)})
 		}
 		return next, nil
 	}
+}
+
+// forget forgets what the updates of an earlier run made.
+func (tx *transactWrite) forget() {
+	tx.mu.Lock()
+	clear(tx.grown)
+	tx.again = false
+	tx.mu.Unlock()
+}
+
+// drop gives up what the actions hold beside the request.
+func (tx *transactWrite) drop() {
+	for _, a := range tx.actions {
+		drop(a.mutation)
+	}
+}
+
+// shows is how many items the answer may show.
+func (tx *transactWrite) shows() (n int) {
+	for _, a := range tx.actions {
+		if a.state().onFail {
+			n++
+		}
+	}
+	return n
 }
 
 // grow notes what an update makes of its item and reports whether all is too
@@ -175,6 +211,8 @@ func (tx *transactWrite) grow(i, bytes int) bool {
 	if tx.grown == nil {
 		tx.grown = map[int]int{}
 	}
+	_, ran := tx.grown[i]
+	tx.again = tx.again || ran
 	tx.grown[i] = bytes
 	tx.mu.Unlock()
 	return tx.tooBig()
@@ -190,6 +228,15 @@ func (tx *transactWrite) tooBig() bool {
 		sum += n
 	}
 	return sum > maxTransactionBytes
+}
+
+// surelyTooBig reports whether the items that were too large together were so at
+// one instant: what runs again may leave no time for the others to.
+func (tx *transactWrite) surelyTooBig() bool {
+	tx.mu.Lock()
+	again := tx.again
+	tx.mu.Unlock()
+	return !again && tx.tooBig()
 }
 
 // replayed charges for what was done before: the service reads the items.

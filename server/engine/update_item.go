@@ -166,7 +166,7 @@ func (u *update) showUpdated(cur *storage.Row, old ddb.Item, next *storage.Next,
 	var part ddb.Item
 	switch u.returns {
 	case returnAllOld:
-		u.show(cur)
+		_ = u.show(cur) // was decoded
 	case returnAllNew:
 		u.attributes = append(u.attributes, next.Item...)
 	case returnUpdatedOld:

@@ -125,14 +125,24 @@ type mutation interface {
 func (e *Engine) write(ctx context.Context, id auth.Identity, name string, m mutation, out *api.Body) error {
 	var key storage.Key
 	var table *storage.Table
+	l := load{work: out.Work}
+	decide := l.decide(m, m.decide)
 	err := e.withTable(ctx, id, name, func(t *storage.Table) error {
 		k, err := m.prepare(t)
 		if err != nil {
 			return err
 		}
-		res, err := e.store.Write(ctx, storage.Write{Table: t, Key: k, Blind: m.blind(t), Decide: m.decide, Change: e.change()})
-		key, table = k, res.Table
-		return err
+		for {
+			res, err := e.store.Write(ctx, storage.Write{Table: t, Key: k, Blind: m.blind(t), Decide: decide, Change: e.change()})
+			key, table = k, res.Table
+			if err == nil || !l.lacked() {
+				return err
+			}
+			drop(m)
+			if err := l.await(1, 1); err != nil {
+				return err
+			}
+		}
 	})
 	if err != nil {
 		return err
@@ -260,10 +270,13 @@ func (w *writing) check(cur *storage.Row, old ddb.Item) error {
 }
 
 // show keeps the stored item as the response's Attributes.
-func (w *writing) show(cur *storage.Row) {
-	if cur != nil {
-		w.attributes = append(w.attributes, cur.Item...)
+func (w *writing) show(cur *storage.Row) error {
+	if cur == nil {
+		return nil
 	}
+	text, err := wholeText(cur)
+	w.attributes = append(w.attributes, text...)
+	return err
 }
 
 // charge counts what the write costs; next is nil for a delete.

@@ -70,6 +70,21 @@ func (e *Cancelled) Error() string {
 	return "cancelled"
 }
 
+// Final marks a refusal of a Decide after which the others need not be asked:
+// see WriteAll.
+func Final(err error) error { return &final{err} }
+
+// IsFinal reports whether a refusal is one of Final.
+func IsFinal(err error) bool {
+	var f *final
+	return errors.As(err, &f)
+}
+
+type final struct{ err error }
+
+func (f *final) Error() string { return f.err.Error() }
+func (f *final) Unwrap() error { return f.err }
+
 // Locked is an ErrLocked that names who holds the database.
 type Locked struct {
 	Path   string // of the lock file; "": there is none

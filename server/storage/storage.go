@@ -122,7 +122,9 @@ type Writer interface {
 	// WriteAll reads every row, runs every Decide on the state before, then
 	// applies all or none, as one serialisable step. No two writes may name the
 	// same row. When a Decide refuses, the error is a *Cancelled with one
-	// reason per Write. token may be nil; a token seen before gives
+	// reason per Write. A refusal that is Final suffices: the rows of the Writes
+	// after it, in whatever order the engine has, need not be read; they have no
+	// reason then. token may be nil; a token seen before gives
 	// ErrReplayed (same digest: done already) or ErrTokenMismatch.
 	WriteAll(ctx context.Context, ws []Write, token *Token) ([]Result, error)
 }

@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,6 +54,7 @@ type call struct {
 	room    int64 // bytes out may have
 	used    int64 // bytes of those asked for
 	charged int64 // bytes of the responses' share
+	work    int64 // bytes of the share of those who work
 	zip     bytes.Buffer
 
 	contentType string // to be echoed; "" when the request has none that fits
@@ -65,6 +67,7 @@ type call struct {
 func newCall(h *Handler) *call {
 	c := &call{h: h, body: make([]byte, 0, firstRead)}
 	c.out.Grow, c.in.abort, c.parseRoom = c.grow, c.abort, c.moreParse
+	c.out.Work = work{c}
 	return c
 }
 
@@ -88,6 +91,7 @@ func (c *call) release() {
 	if c.charged > 0 {
 		c.h.responses.give(nil, c.charged)
 	}
+	work{c}.Keep(0)
 	if cap(c.body) == 0 || cap(c.body) > keepBuffer {
 		c.body = make([]byte, 0, firstRead)
 	}
@@ -131,6 +135,8 @@ func (c *call) grow(n int) bool {
 // settle charges what the response really holds: it may be long on its way.
 func (c *call) settle() {
 	holds := max(int64(cap(c.out.B)+c.zip.Cap())-freeResponse, 0)
+	work{c}.Keep(int(holds)) // the response of who worked goes on in that share
+	holds -= c.work
 	if more := holds - c.charged; more > 0 {
 		c.h.responses.force(more)
 	} else if more < 0 {
@@ -141,7 +147,11 @@ func (c *call) settle() {
 
 // fail answers an error, in place of what an operation has written.
 func (c *call) fail(e *api.Error) {
-	c.out.B = e.AppendJSON(c.out.B[:0])
+	shown := 0
+	for i := range e.Reasons {
+		shown += len(e.Reasons[i].Item)
+	}
+	c.out.B = e.AppendJSON(slices.Grow(c.out.B[:0], shown))
 	c.send(e.Status, c.out.B)
 }
 

@@ -82,10 +82,11 @@ type Handler struct {
 	o   Options
 	ops map[string]operation // by X-Amz-Target
 
-	// Two shares: operations wait for room in the second only, with their
-	// request complete, and what is in the second is on its way out. So nobody
-	// ever waits for somebody who waits.
-	requests, responses *share
+	// Three shares: operations wait for room in the others than the first only,
+	// with their request complete. What is in the second is on its way out; who
+	// has some of the third, for what he works with, waits for no other. So
+	// nobody ever waits for somebody who waits.
+	requests, responses, working *share
 
 	calls    sync.Pool     // of *call
 	vast     chan struct{} // holds the one request that is larger in memory than there is room
@@ -104,11 +105,13 @@ func newHandler(ops map[string]operation, o Options) *Handler {
 	h := &Handler{
 		o: o, ops: ops,
 		requests:  newShare(o.Budget/2, o.Clock, o.Patience, o.Wait),
-		responses: newShare(o.Budget/2, o.Clock, o.Patience, o.Wait),
+		responses: newShare(o.Budget*3/8, o.Clock, o.Patience, o.Wait),
+		working:   newShare(o.Budget/8, o.Clock, o.Patience, o.Wait),
 		vast:      make(chan struct{}, 1),
 		zips:      make(chan struct{}, maxZips),
 	}
 	h.requests.spare = h.o.Budget / 16 // so that clients with small requests need not wait until large ones are done
+	h.working.spare = h.o.Budget / 64
 	h.calls.New = func() any { return newCall(h) }
 	return h
 }

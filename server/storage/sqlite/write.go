@@ -159,6 +159,9 @@ func (db *DB) WriteAll(ctx context.Context, ws []storage.Write, token *storage.T
 			return nil, err
 		}
 		req.bytes += changes[i].bytes()
+		if storage.IsFinal(changes[i].err) {
+			break // the writer sees to it that this holds
+		}
 	}
 	req.apply = func(tx *tx) error { return tx.writeAll(changes, token) }
 	db.w.do(ctx, req)
@@ -175,7 +178,7 @@ func (db *DB) WriteAll(ctx context.Context, ws []storage.Write, token *storage.T
 
 // write carries one change out. Its refusal is in c, and is also returned.
 func (tx *tx) write(c *change) error {
-	if err := tx.settle(c); err != nil {
+	if _, err := tx.settle(c); err != nil {
 		return err
 	}
 	if c.err != nil {
@@ -188,13 +191,21 @@ func (tx *tx) writeAll(cs []change, token *storage.Token) error {
 	if err := tx.checkToken(token); err != nil {
 		return err
 	}
-	reasons, refused := make([]error, len(cs)), false
+	reasons, refused, moved := make([]error, len(cs)), false, false
 	for i := range cs {
-		if err := tx.settle(&cs[i]); err != nil {
+		if moved && storage.IsFinal(cs[i].err) { // it may rest on what was decided of the others
+			cs[i].t = nil
+		}
+		again, err := tx.settle(&cs[i])
+		if err != nil {
 			return err
 		}
+		moved = moved || again
 		reasons[i] = cs[i].err
 		refused = refused || cs[i].err != nil
+		if storage.IsFinal(cs[i].err) {
+			break
+		}
 	}
 	if refused {
 		return &storage.Cancelled{Reasons: reasons}
@@ -238,22 +249,23 @@ func (tx *tx) keepToken(token *storage.Token) error {
 	return tx.run(sqlSetToken, []byte(token.Account), []byte(token.Token), token.Digest[:], millis(token.Now.Add(tokenLife)))
 }
 
-// settle makes sure that what was decided holds for the row as it is now.
-func (tx *tx) settle(c *change) error {
+// settle makes sure that what was decided holds for the row as it is now. again:
+// it had to be decided again.
+func (tx *tx) settle(c *change) (again bool, err error) {
 	t, err := tx.cat.usable(c.w.Table.ID)
 	if err != nil {
-		return err
+		return false, err
 	}
 	st, err := tx.w.s.stmt(sqlFind)
 	if err != nil {
-		return err
+		return false, err
 	}
 	st.bindInt(1, int64(t.ID))
 	st.bindBlob(2, c.w.Key.PK)
 	st.bindBlob(3, c.w.Key.SK)
 	found, err := st.step()
 	if err != nil {
-		return err
+		return false, err
 	}
 	ver := int64(0)
 	if c.id = 0; found {
@@ -261,16 +273,16 @@ func (tx *tx) settle(c *change) error {
 		st.reset()
 	}
 	if c.t != nil && c.t.Version == t.Version && (c.any || c.ver == ver) {
-		return nil
+		return false, nil
 	}
 	var row *storage.Row
 	if found {
 		if row, err = tx.w.s.get(t.ID, c.w.Key); err != nil {
-			return err
+			return false, err
 		}
 	}
 	c.any = c.blind(t)
-	return c.decide(t, row)
+	return true, c.decide(t, row)
 }
 
 // store writes what a settled change decided.
