@@ -21,6 +21,11 @@ type cursor struct {
 	asked, got int                       // of the last FETCH
 }
 
+// mayStall lets whoever reads what is on its way stop for as long as it likes:
+// the limit of the connection counts the time for which nothing more fits into
+// its buffers as well. That the other side lives is asked for nevertheless.
+const mayStall = "SET LOCAL tcp_user_timeout = 0"
+
 // cursorName is the only one of its transaction.
 const cursorName = "extenddb"
 
@@ -34,9 +39,10 @@ func openCursor(ctx context.Context, c *pgx.Conn, begin, sql string, args []any,
 	var b pgconn.Batch
 	results, binary := 1, []int16{pgx.BinaryFormatCode}
 	if begin != "" {
-		results += 2
-		b.ExecParams(begin, nil, nil, nil, nil)
-		b.ExecParams(mayIdle, nil, nil, nil, nil) // whoever reads may be slow
+		results += 3
+		for _, sql := range []string{begin, mayIdle, mayStall} {
+			b.ExecParams(sql, nil, nil, nil, nil) // whoever reads may be slow
+		}
 	}
 	b.ExecParams("DECLARE "+cursorName+" NO SCROLL CURSOR FOR "+sql, values, oids, binary, nil)
 	if rows > 0 {
@@ -77,6 +83,14 @@ func (k *cursor) next() ([][]byte, error) {
 // atEnd tells, when next has returned nil, that there are no more rows.
 func (k *cursor) atEnd() bool { return k.got < k.asked }
 
+// left is how many rows are on their way, at most.
+func (k *cursor) left() int {
+	if k.fetching == nil {
+		return 0
+	}
+	return k.asked - k.got
+}
+
 // drain reads what is left of what was asked for.
 func (k *cursor) drain() error {
 	var err error
@@ -107,5 +121,14 @@ func (k *cursor) end(ctx context.Context) error {
 func rollback(ctx context.Context, c *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(atOnce(context.WithoutCancel(ctx)), endTime)
 	defer cancel()
-	_, _ = c.PgConn().Exec(ctx, "ROLLBACK").ReadAll()
+	if _, err := c.PgConn().Exec(ctx, "ROLLBACK").ReadAll(); err != nil {
+		_ = c.PgConn().Conn().Close() // the driver would go on asking for the end of it
+	}
+}
+
+// hangUp ends a connection, and so what is on its way; the pool replaces it.
+func hangUp(ctx context.Context, c *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(atOnce(context.WithoutCancel(ctx)), endTime)
+	defer cancel()
+	_ = c.Close(ctx)
 }

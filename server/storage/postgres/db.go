@@ -210,14 +210,23 @@ func (db *DB) Ping(ctx context.Context) error {
 func (db *DB) Close() error {
 	db.closing.Do(func() {
 		db.life.Close()
-		db.snaps.close()
-		_ = db.stats.flush(context.Background()) // it will be counted later, then
-		db.session.end()
+		done := make(chan struct{})
+		go db.wires.endAfter(closeTime, done)
+		var all sync.WaitGroup
+		all.Go(db.snaps.close)
+		all.Go(func() { _ = db.stats.flush(context.Background()) }) // else it will be counted later
+		all.Go(db.session.end)
+		all.Wait()
 		db.pool.Close()
+		close(done)
 		db.unwatch()
 	})
 	return nil
 }
+
+// closeTime is what Close takes, once no call is inside, from a database that
+// does not answer.
+const closeTime = 10 * time.Second
 
 // call runs f inside the engine with a connection of the pool; the error is one
 // of storage.

@@ -351,24 +351,44 @@ func TestServerThatStandsStill(t *testing.T) {
 	wantVersion(t, db.o.URL, newest(t))
 }
 
-// TestServerThatComesBack to a database that was migrated while it was cut off
-// does not use it any more.
+// TestServerThatComesBack to a database that was migrated while it was cut off,
+// or that is one from before a migration, as a standby or a copy may be, does
+// not use it any more.
 func TestServerThatComesBack(t *testing.T) {
 	t.Parallel()
+	for name, x := range map[string]struct {
+		change, back string
+		want         error
+	}{
+		"newer": {"INSERT INTO extenddb.migrations VALUES (1000, 'further', 'x')", "DELETE FROM extenddb.migrations WHERE version = 1000", migrate.ErrNewer},
+		"older": {
+			"CREATE TABLE kept AS SELECT * FROM extenddb.migrations; DELETE FROM extenddb.migrations WHERE name = 'further'",
+			"INSERT INTO extenddb.migrations SELECT * FROM kept WHERE name = 'further'", migrate.ErrPending,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			comesBack(t, x.change, x.back, x.want)
+		})
+	}
+}
+
+func comesBack(t *testing.T, change, back string, want error) {
+	t.Helper()
 	log := make(logLines, 100)
-	db := mustOpen(t, Options{Log: slog.New(slog.NewTextHandler(log, nil))})
+	db := mustOpen(t, Options{Log: slog.New(slog.NewTextHandler(log, nil)), hooks: hooks{steps: further(addTable)}})
 	var pid int64
 	must(t, db.session.do(t.Context(), func(_ context.Context, c *pgx.Conn) error { pid = int64(c.PgConn().PID()); return nil }, nil))
 	c := mustConnect(t, db.o.URL)
-	mustExec(t, c, "INSERT INTO extenddb.migrations VALUES ($1, 'further', 'x')", newest(t)+1)
+	mustExec(t, c, change)
 	mustExec(t, c, "SELECT pg_terminate_backend($1::int)", pid)
 	log.await("database was changed by another version")
 	for range 2 {
-		if err := db.Ping(t.Context()); !errors.Is(err, storage.ErrUnavailable) || !errors.Is(err, migrate.ErrNewer) {
+		if err := db.Ping(t.Context()); !errors.Is(err, storage.ErrUnavailable) || !errors.Is(err, want) {
 			t.Errorf("error %v", err)
 		}
 	}
-	mustExec(t, c, "DELETE FROM extenddb.migrations WHERE name = 'further'")
+	mustExec(t, c, back)
 	log.await("database connection that owns and listens is back")
 	if err := db.Ping(t.Context()); err != nil {
 		t.Error(err)

@@ -17,10 +17,12 @@ import (
 const (
 	readAhead   = 1 << 20 // bytes, about, as far as the width of rows is known
 	maxAhead    = 4 << 20 // if the caller's hint is larger
-	unknownRows = 64      // as long as it is not
+	unknownRows = fewRows // as long as it is not
 	fetchRows   = 1000
-	onceRows    = 256 // to a statement that perhaps yields all
-	fewRows     = 8   // so many are not too many, however wide
+	growth      = 8       // times as many as before, at most
+	onceRows    = 256     // to a statement that perhaps yields all
+	fewRows     = 8       // so many are not too many, however wide
+	maxDrain    = 4 << 20 // bytes that are read only to be rid of them: a new connection costs as much
 )
 
 // Range implements storage.Reader. Where all can be had at once, one statement
@@ -36,7 +38,7 @@ func (db *DB) Range(ctx context.Context, t *storage.Table, r storage.Range) iter
 		s := newScan(db, t, &r)
 		defer s.end(ctx)
 		if err := s.start(ctx); err != nil {
-			yield(nil, public(err))
+			yield(nil, ended(ctx, public(err)))
 			return
 		}
 		for {
@@ -45,7 +47,7 @@ func (db *DB) Range(ctx context.Context, t *storage.Table, r storage.Range) iter
 			}
 			s.out.reset()
 			if err := s.fill(ctx); err != nil {
-				yield(nil, public(err))
+				yield(nil, ended(ctx, public(err)))
 				return
 			}
 		}
@@ -66,6 +68,7 @@ type scan struct {
 	c          *pgxpool.Conn // nil once all is read
 	src        source        // likewise
 	cur        *cursor       // src, when it is one
+	asked      int           // of src, when it is a statement of its own
 	proved     bool          // the guard was looked at
 	rows, size int           // read
 }
@@ -99,6 +102,7 @@ func (s *scan) start(ctx context.Context) (err error) {
 		if all, err = s.tryOnce(ctx, min(n, onceRows)); err != nil || all {
 			break
 		}
+		n = s.pace.fits(s.budget) // more is known now
 		fallthrough
 	default:
 		if s.r.Rows > 0 {
@@ -120,7 +124,7 @@ func (s *scan) query(ctx context.Context, n int) error {
 	if err != nil {
 		return s.outdated(ctx, err)
 	}
-	s.src = rowsSource{rows}
+	s.src, s.asked = rowsSource{rows}, n
 	return nil
 }
 
@@ -130,7 +134,7 @@ func (s *scan) tryOnce(ctx context.Context, n int) (all bool, err error) {
 	if err := s.query(ctx, n+1); err != nil {
 		return false, err
 	}
-	for s.src != nil && s.rows <= n && s.size < 2*maxAhead {
+	for s.src != nil && s.rows <= n && s.size < 2*s.budget {
 		if err := s.fill(ctx); err != nil {
 			return false, err
 		}
@@ -140,12 +144,11 @@ func (s *scan) tryOnce(ctx context.Context, n int) (all bool, err error) {
 	}
 	s.pace.saw(s.rows, s.size)
 	s.pace.long.Store(true)
-	if s.src != nil {
-		err = s.src.close()
-	} else {
+	if s.drop(ctx); s.c == nil || s.c.Conn().IsClosed() {
+		s.release(ctx)
 		s.c, err = s.db.acquire(ctx)
 	}
-	s.src, s.proved, s.rows, s.size = nil, false, 0, 0
+	s.proved, s.rows, s.size = false, 0, 0
 	s.out.reset()
 	return false, err
 }
@@ -175,10 +178,11 @@ func (s *scan) fill(ctx context.Context) error {
 			return s.outdated(ctx, err)
 		}
 		if cols == nil {
+			s.asked = 0
 			if s.cur == nil || s.cur.atEnd() {
 				return s.complete(ctx)
 			}
-			s.cur.fetch(ctx, min(s.budget*s.rows/max(s.size, 1)+1, fetchRows))
+			s.cur.fetch(ctx, min(s.budget*s.rows/max(s.size, 1)+1, growth*s.cur.asked, fetchRows))
 			continue
 		}
 		if !s.proved {
@@ -229,13 +233,35 @@ func (s *scan) release(ctx context.Context) {
 	if s.c == nil {
 		return
 	}
+	s.drop(ctx)
+	s.c.Release()
+	s.c = nil
+}
+
+// drop ends what is being read. Where that turned out to be much more than was
+// meant to be asked for, because rows are wider than they used to be, it ends
+// the connection as well, rather than read it all.
+func (s *scan) drop(ctx context.Context) {
+	if s.left()*(s.size/max(s.rows, 1)) > maxDrain {
+		hangUp(ctx, s.c.Conn())
+	}
 	if s.cur != nil {
 		_ = s.cur.end(ctx) // a failed connection is replaced; its rows were good
 	} else if s.src != nil {
 		_ = s.src.close()
 	}
-	s.c.Release()
-	s.c, s.src, s.cur = nil, nil, nil
+	s.src, s.cur = nil, nil
+}
+
+// left is how many rows are on their way, at most.
+func (s *scan) left() int {
+	switch {
+	case s.cur != nil:
+		return s.cur.left()
+	case s.src != nil:
+		return max(s.asked-s.rows, 0)
+	}
+	return 0
 }
 
 func (s *scan) end(ctx context.Context) {

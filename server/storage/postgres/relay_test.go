@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -20,6 +21,8 @@ type relay struct {
 	all    map[*relayed]bool
 	closed bool // nobody gets through any more
 	muted  bool // nothing of those to come is passed on
+
+	answered atomic.Int64 // bytes that came from the database
 }
 
 // relayed is one connection through a relay.
@@ -80,6 +83,9 @@ func (r *relay) copy(c *relayed, from, to net.Conn, request bool) {
 		n, err := from.Read(buf)
 		if err != nil {
 			return
+		}
+		if !request {
+			r.answered.Add(int64(n))
 		}
 		r.mu.Lock()
 		lost := c.loseAnswers && !request

@@ -23,7 +23,7 @@ const (
 	// snapshotBegin begins what makes a snapshot one instant. Nobody waits long
 	// for the lock: only what is just being dropped is locked against it. The
 	// snapshot ends when its reader ends it, however slow that is.
-	snapshotBegin = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ` + mayIdle
+	snapshotBegin = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ` + mayIdle + `; ` + mayStall
 )
 
 // snapshots are those in use, at most bound.
@@ -76,9 +76,11 @@ func (x *snapshots) close() {
 		open = append(open, s)
 	}
 	x.mu.Unlock()
+	var all sync.WaitGroup // one whose connection is silent takes its time
 	for _, s := range open {
-		_ = s.Close() // never fails
+		all.Go(func() { _ = s.Close() }) // never fails
 	}
+	all.Wait()
 }
 
 // snapshot is a read-only transaction with a snapshot of the database of its
@@ -120,18 +122,18 @@ func (db *DB) Snapshot(ctx context.Context, account, table string) (storage.Snap
 	}
 	if err := s.start(ctx, account, table); err != nil {
 		s.free(ctx)
-		return nil, snapshotError(err)
+		return nil, snapshotError(ctx, err)
 	}
 	return s, nil
 }
 
 // snapshotError turns an error into one of storage.
-func snapshotError(err error) error {
+func snapshotError(ctx context.Context, err error) error {
 	switch codeOf(err) {
 	case codeSerialization, "72000": // a standby gave up; snapshot_too_old
 		return fmt.Errorf("%w: %w", storage.ErrSnapshotExpired, err)
 	}
-	return public(err)
+	return ended(ctx, public(err))
 }
 
 // start fixes the instant.
@@ -205,7 +207,7 @@ func (s *snapshot) ahead() int {
 	if s.rows == 0 {
 		return s.db.reads.pace(itemsOf(s.t.ID)).fits(snapshotBytes)
 	}
-	return min(snapshotBytes*s.rows/max(s.size, 1)+1, fetchRows)
+	return min(snapshotBytes*s.rows/max(s.size, 1)+1, growth*s.cur.asked, fetchRows)
 }
 
 // Table implements storage.Snapshot.
@@ -224,7 +226,7 @@ func (s *snapshot) Rows(ctx context.Context) iter.Seq2[*storage.Row, error] {
 			yield(nil, fmt.Errorf("%w: the rows of a snapshot are read twice", storage.ErrInvalid))
 			return
 		}
-		reading, interrupt := context.WithCancel(ctx)
+		reading, interrupt := context.WithCancel(atOnce(ctx))
 		defer interrupt()
 		s.interrupt.Store(&interrupt)
 		defer s.free(ctx)
@@ -233,7 +235,7 @@ func (s *snapshot) Rows(ctx context.Context) iter.Seq2[*storage.Row, error] {
 				err = alive // that is why
 			}
 			s.free(ctx) // before whoever reads hears of it
-			yield(nil, snapshotError(err))
+			yield(nil, snapshotError(ctx, err))
 		}
 		var c chunk
 		for more := true; more; {
@@ -350,13 +352,11 @@ func (s *snapshot) freeLocked(ctx context.Context) {
 // endTransaction ends it on the server. Where rows are still on their way, the
 // connection is closed instead: there may be some megabytes of them.
 func (s *snapshot) endTransaction(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(atOnce(context.WithoutCancel(ctx)), endTime)
-	defer cancel()
 	c := s.c.Conn()
 	switch {
 	case c.IsClosed():
 	case c.PgConn().IsBusy():
-		_ = c.Close(ctx) // the pool replaces it
+		hangUp(ctx, c)
 	default:
 		rollback(ctx, c)
 	}

@@ -82,7 +82,7 @@ func TestSnapshotErrors(t *testing.T) {
 		"57014": storage.ErrUnavailable, "53100": storage.ErrUnavailable, "XX001": storage.ErrCorrupt,
 	} {
 		_, err := c.Exec(t.Context(), "DO $$ BEGIN RAISE EXCEPTION SQLSTATE '"+code+"'; END $$")
-		if got := snapshotError(err); !errors.Is(got, want) {
+		if got := snapshotError(t.Context(), err); !errors.Is(got, want) {
 			t.Errorf("%s: %v, want %v", code, got, want)
 		}
 	}
@@ -239,8 +239,8 @@ func TestSnapshotLost(t *testing.T) {
 // end first, however much that is.
 func TestSnapshotClosedInTheMiddle(t *testing.T) {
 	t.Parallel()
-	db := mustOpen(t, Options{})
-	snapshotTable(t, db, unknownRows, 300_000)
+	db := mustOpen(t, Options{hooks: hooks{snapRows: func() int { return 64 }}})
+	snapshotTable(t, db, 64, 300_000)
 	for i := range 3 {
 		s, n := mustSnapshot(t, db), 0
 		for _, err := range s.Rows(t.Context()) {

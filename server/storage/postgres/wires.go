@@ -41,6 +41,7 @@ var errSilent = errors.New("the database answers no more on this connection")
 type wires struct {
 	mu    sync.Mutex
 	all   map[*wire]struct{}
+	ended bool          // there are to be no more
 	heard atomic.Uint64 // counts what came through any of them
 
 	lastHeard uint64 // of the goroutine that counts rounds
@@ -101,6 +102,9 @@ func (x *wires) install(cfg *pgxpool.Config) {
 		w := &wire{Conn: c, of: x}
 		x.mu.Lock()
 		defer x.mu.Unlock()
+		if x.ended {
+			return nil, errors.Join(net.ErrClosed, c.Close())
+		}
 		if x.all == nil {
 			x.all = map[*wire]struct{}{}
 		}
@@ -204,6 +208,23 @@ func (x *wires) list() []*wire {
 		all = append(all, w)
 	}
 	return all
+}
+
+// endAfter ends all connections, and those to come, unless it is done before.
+func (x *wires) endAfter(d time.Duration, done <-chan struct{}) {
+	late, stop := clock.Real{}.After(d) // the network knows no other time
+	defer stop()
+	select {
+	case <-done:
+		return
+	case <-late:
+	}
+	x.mu.Lock()
+	x.ended = true
+	x.mu.Unlock()
+	for _, w := range x.list() {
+		w.giveUp()
+	}
 }
 
 // giveUp ends who waits with errSilent.
