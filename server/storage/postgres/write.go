@@ -371,12 +371,16 @@ func (db *DB) noteLong(ctx context.Context, conn *pgxpool.Conn, c *change) error
 	if noted {
 		return nil
 	}
+	epoch := db.memory.epoch.Load()
 	_, err := conn.Exec(ctx, "UPDATE extenddb.tables SET long_keys = true WHERE id = $1 AND NOT long_keys", int64(id))
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if db.memory.epoch.Load() != epoch { // it may have been in another database server
+		return nil
+	}
 	if l.noted == nil {
 		l.noted = map[storage.TableID]bool{}
 	}
