@@ -243,17 +243,26 @@ func createRows(id storage.TableID) string {
   PRIMARY KEY (pk, sk)) WITH (fillfactor = 90);`
 }
 
-const entryTypes = " (size integer NOT NULL, p bytea NOT NULL, s bytea NOT NULL, pk bytea NOT NULL, sk bytea NOT NULL"
-
 // createEntries makes the relation of an index.
 func createEntries(id storage.IndexID) string {
-	return "CREATE TABLE " + entriesOf(id) + entryTypes + ", PRIMARY KEY (p, s, pk, sk));"
+	x := entriesOf(id)
+	return "CREATE TABLE " + x + addEntryColumns(x) + ", ADD PRIMARY KEY (p, s, pk, sk);"
 }
 
 // createUnsorted makes the relation that entries of an index are loaded into. A
 // crash of the database, which empties it, ends the load as well.
 func createUnsorted(id storage.IndexID) string {
-	return "CREATE UNLOGGED TABLE " + unsortedOf(id) + entryTypes + ");"
+	x := unsortedOf(id)
+	return "CREATE UNLOGGED TABLE " + x + addEntryColumns(x) + ";"
+}
+
+// addEntryColumns goes on after the name of a new relation. The widest entry
+// fits into a page; columns that are PLAIN from the first keep the database from
+// making a TOAST relation with its key for each index.
+func addEntryColumns(x string) string {
+	return " (size integer NOT NULL); ALTER TABLE " + x +
+		" ADD p bytea NOT NULL, ADD s bytea NOT NULL, ADD pk bytea NOT NULL, ADD sk bytea NOT NULL" +
+		", ALTER p SET STORAGE PLAIN, ALTER s SET STORAGE PLAIN, ALTER pk SET STORAGE PLAIN, ALTER sk SET STORAGE PLAIN"
 }
 
 // unsortedOf names the relation of entries that are not in their index yet.

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,6 +25,7 @@ import (
 const (
 	connectTimeout = 10 * time.Second
 	pingTimeout    = 5 * time.Second // of one that rested, before it is used
+	pingAfter      = time.Second     // of rest
 	lifeJitter     = 6 * time.Minute // so that they do not all end at once
 	lostAfter      = 30 * time.Second
 	probeIdle      = 15 * time.Second
@@ -73,6 +75,7 @@ func configure(o *Options) (*pgxpool.Config, error) {
 			fmt.Sprintf("give it %d at least", minConns)}}
 	}
 	cfg.AfterConnect = prepareConn
+	cfg.ShouldPing = isSuspect
 	cfg.BeforeConnect = cancelOnServer
 	cfg.PingTimeout = cmp.Or(cfg.PingTimeout, pingTimeout)
 	cfg.MaxConnLifetimeJitter = cmp.Or(cfg.MaxConnLifetimeJitter, lifeJitter)
@@ -96,6 +99,27 @@ func configure(o *Options) (*pgxpool.Config, error) {
 	}
 	c.RuntimeParams["application_name"] = cmp.Or(c.RuntimeParams["application_name"], "extenddb")
 	return cfg, nil
+}
+
+// isSuspect tells connections that are to be tried before they are used: those
+// that rested, or through which something came unasked. That is most often their
+// end, and who finds it out by writing does not know whether it was written.
+func isSuspect(_ context.Context, p pgxpool.ShouldPingParams) bool {
+	if p.IdleDuration > pingAfter {
+		return true
+	}
+	w := wireOf(p.Conn)
+	return w != nil && w.cameUnasked()
+}
+
+// cameUnasked reports whether there is something to read, or an end.
+func (w *wire) cameUnasked() bool {
+	c, ok := w.Conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := c.SyscallConn()
+	return err != nil || cameUnasked(raw)
 }
 
 // minConns is what the checks at the start need, and a snapshot beside a request.

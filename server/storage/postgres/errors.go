@@ -25,6 +25,7 @@ const (
 	codeSerialization   = "40001"
 	codeLockTimeout     = "55P03"
 	codeIdle            = "25P03" // the transaction stood still for too long, and was ended
+	codeMemory          = "53200" // most often of the table of locks: others hold too many
 	codeUnique          = "23505"
 	codePrivilege       = "42501"
 	codeEncoding        = "22021" // a character that cannot be stored
@@ -53,7 +54,7 @@ func isStale(err error) bool {
 // isConflict tells errors after which a transaction is to be run again.
 func isConflict(err error) bool {
 	switch codeOf(err) {
-	case codeDeadlock, codeSerialization, codeLockTimeout, codeIdle:
+	case codeDeadlock, codeSerialization, codeLockTimeout, codeIdle, codeMemory:
 		return true
 	}
 	return false
@@ -109,14 +110,14 @@ func blame(err error, cs ...*change) error {
 // public turns an error of the driver into one of storage, which it wraps;
 // other errors stay as they are. What is not known otherwise means that the
 // database could not do it now: it is shutting down or starting (57), gone
-// (08), out of space or connections (53, 58), refuses the role (28, 42501), or
+// (08), out of space, connections or locks (53, 58), refuses the role (28, 42501), or
 // somebody cancelled the statement (57014).
 func public(err error) error {
 	code := codeOf(err)
 	switch {
 	case err == nil, isListed(err):
 		return err
-	case isConflict(err):
+	case isConflict(err) && code != codeMemory:
 		return fmt.Errorf("%w: %w", storage.ErrConflict, err)
 	case code == codeEncoding: // U+0000 in a name
 		return fmt.Errorf("%w: %w", storage.ErrInvalid, err)

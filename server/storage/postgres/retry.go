@@ -77,11 +77,27 @@ func (db *DB) certain(ctx context.Context, f func() error) error {
 			return err
 		}
 		again := db.retry(ctx, f)
-		if !errors.Is(again, storage.ErrInDoubt) && !errors.Is(again, storage.ErrUnavailable) {
+		switch {
+		case settles(again):
 			return again
+		case errors.Is(again, storage.ErrClosed):
+			return err
 		}
 	}
 	return err
+}
+
+// settles reports whether a try tells what became of those before it: one that
+// could not look does not.
+func settles(err error) bool {
+	for _, e := range []error{
+		storage.ErrInDoubt, storage.ErrUnavailable, storage.ErrConflict, storage.ErrClosed, context.Canceled, context.DeadlineExceeded,
+	} {
+		if errors.Is(err, e) {
+			return false
+		}
+	}
+	return !isConflict(err)
 }
 
 // inTx runs f in a transaction on c. ErrInDoubt when the database was lost in

@@ -239,3 +239,25 @@ func TestGivenUpBeforeItBegins(t *testing.T) {
 		t.Errorf("WriteAll behind another: %v", err)
 	}
 }
+
+// TestRelationsOfIndexes: an index costs a relation and its key, no more, and
+// takes the longest keys there are.
+func TestRelationsOfIndexes(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, Options{})
+	c := mustConnect(t, db.o.URL)
+	tab := create(t, db, indexed("t", "a"))
+	if n := selectInt(t, c, "SELECT count(*) FROM pg_class WHERE oid = $1::text::regclass AND reltoastrelid <> 0", entriesOf(tab.Indexes[0].ID)); n != 0 {
+		t.Error("an index has a TOAST relation")
+	}
+	if n := selectInt(t, c, "SELECT count(*) FROM pg_class WHERE oid = $1::text::regclass AND reltoastrelid = 0", rowsOf(tab.ID)); n != 0 {
+		t.Error("a table has no TOAST relation")
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	wide := make([]byte, 2048)
+	for i := range wide {
+		wide[i] = byte('0' + r.IntN(75))
+	}
+	mustWrite(t, db, put(tab, item(string(wide), "a", string(wide))))
+	checkTable(t, c, tab)
+}

@@ -89,13 +89,15 @@ func (db *DB) transact(ctx context.Context, cs []*change, token *storage.Token, 
 			} else {
 				err = only(storage.ErrConflict, err)
 			}
-		case errors.Is(err, storage.ErrConflict), errors.Is(err, errUnheld):
+		case errors.Is(err, storage.ErrConflict), errors.Is(err, errUnheld), isConflict(err):
 			conflicts++
 			if codeOf(err) == codeLockTimeout {
 				waits++
 			}
 			again = conflicts < maxConflicts && waits < lockTries
-			err = only(storage.ErrConflict, err)
+			if codeOf(err) != codeMemory {
+				err = only(storage.ErrConflict, err)
+			}
 		case t.doubt != nil && errors.Is(err, storage.ErrUnavailable):
 			doubts++
 			again = doubts < maxDoubts && db.o.Clock.Now().Sub(since) < doubtTime
