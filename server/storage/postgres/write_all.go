@@ -118,6 +118,8 @@ type transaction struct {
 	sort  []*change // cs in the order of their locks
 	token *storage.Token
 	fresh bool   // the definitions known are out of date
+	early bool   // rows are decided upon as they arrive, and only what is needed of them is kept
+	bad   error  // that a row met which was decided upon early
 	doubt *doubt // what was decided last may have been carried out
 }
 
@@ -272,7 +274,14 @@ func (t *transaction) held(results pgx.BatchResults, tables map[storage.TableID]
 			return nil, cmp.Or(err, errUnheld)
 		}
 	}
+	// Later, when what was decided last must still be looked at: see settle.
+	t.early, t.bad = t.doubt == nil || t.token != nil, nil
 	rows := make([]*storage.Row, len(t.sort))
+	if t.early {
+		for _, c := range t.cs {
+			*c = change{w: c.w}
+		}
+	}
 	for i, c := range t.sort {
 		var placed pgconn.CommandTag
 		var err error
@@ -294,8 +303,24 @@ func (t *transaction) held(results pgx.BatchResults, tables map[storage.TableID]
 		case row == nil && placed.RowsAffected() == 0 && !open:
 			return nil, errUnheld
 		}
+		if t.early {
+			if t.bad = c.decideEarly(tables[c.w.Table.ID], rows[i]); t.bad != nil || storage.IsFinal(c.err) {
+				return nil, nil //nolint:nilerr // decide tells; the caller skips the rest
+			}
+			rows[i] = nil
+		}
 	}
 	return rows, nil
+}
+
+// decideEarly decides and keeps of the row what is needed later: all of it for
+// a record.
+func (c *change) decideEarly(t *storage.Table, row *storage.Row) error {
+	err := c.decide(t, row)
+	if row != nil && !t.HasStream() {
+		c.cur = &storage.Row{Key: c.w.Key, Size: row.Size, Ver: row.Ver, Flags: row.Flags}
+	}
+	return err
 }
 
 // settle ends the doubt. Who comes here holds the rows, and so the transaction
@@ -324,18 +349,19 @@ func (t *transaction) settle(rows []*storage.Row) (settled bool, err error) {
 	return false, storage.ErrInDoubt
 }
 
-// decide runs every Decide. idle: there is nothing to write.
+// decide runs every Decide, unless they ran. idle: there is nothing to write.
 func (t *transaction) decide(tables map[storage.TableID]*storage.Table, rows []*storage.Row) (idle bool, err error) {
-	found := make(map[*change]*storage.Row, len(rows))
-	for i, c := range t.sort {
-		found[c] = rows[i]
+	if t.bad != nil {
+		return false, t.bad
+	}
+	if !t.early {
+		if err := t.decideLate(tables, rows); err != nil {
+			return false, err
+		}
 	}
 	reasons, refused := make([]error, len(t.cs)), false
 	idle = true
 	for i, c := range t.cs {
-		if err := c.decide(tables[c.w.Table.ID], found[c]); err != nil {
-			return false, err
-		}
 		reasons[i], refused = c.err, refused || c.err != nil
 		idle = idle && c.idle()
 	}
@@ -343,6 +369,19 @@ func (t *transaction) decide(tables map[storage.TableID]*storage.Table, rows []*
 		return false, &storage.Cancelled{Reasons: reasons}
 	}
 	return idle, nil
+}
+
+func (t *transaction) decideLate(tables map[storage.TableID]*storage.Table, rows []*storage.Row) error {
+	found := make(map[*change]*storage.Row, len(rows))
+	for i, c := range t.sort {
+		found[c] = rows[i]
+	}
+	for _, c := range t.cs {
+		if err := c.decide(tables[c.w.Table.ID], found[c]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // proof fails as the statements of a transaction do: see shape.
