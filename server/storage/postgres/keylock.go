@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"hash/maphash"
 	"slices"
 	"sync"
 	"time"
@@ -14,9 +13,6 @@ import (
 	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/storage"
 )
-
-// stripes is the number of locks that all keys share.
-const stripes = 4096
 
 // keyWait is how long a writer waits for those of the same key before it. Many
 // may be, and each gets as long as it takes to find out that the row is held
@@ -28,9 +24,14 @@ const keyWait = 10 * time.Second
 // where they hold no connection and cost the database nothing. What is stored
 // does not depend on them. The zero value is ready.
 type keyLocks struct {
-	once  sync.Once
-	seed  maphash.Seed
-	locks [stripes]chan struct{} // one token each: waiters are served in order
+	mu   sync.Mutex
+	rows map[string]*keyLock // those that somebody holds or waits for
+}
+
+type keyLock struct {
+	name  string
+	users int           // of keyLocks.mu: who holds it and who waits
+	token chan struct{} // waiters are served in order
 }
 
 // lockKeys takes the locks of the rows of some changes: ErrConflict when those
@@ -40,30 +41,24 @@ func (db *DB) lockKeys(ctx context.Context, cs ...*change) (unlock func(), err e
 }
 
 // lock takes the locks of some rows, always in the same order.
-func (k *keyLocks) lock(ctx context.Context, clk clock.Clock, ws ...*change) (unlock func(), err error) {
-	k.once.Do(func() {
-		k.seed = maphash.MakeSeed()
-		for i := range k.locks {
-			k.locks[i] = make(chan struct{}, 1)
-		}
-	})
-	own := make([]int, len(ws))
-	for i, c := range ws {
-		own[i] = k.stripe(c.w.Table.ID, c.w.Key)
+func (k *keyLocks) lock(ctx context.Context, clk clock.Clock, cs ...*change) (unlock func(), err error) {
+	names := make([]string, len(cs))
+	for i, c := range cs {
+		names[i] = lockName(c.w.Table.ID, c.w.Key)
 	}
-	slices.Sort(own)
-	own = slices.Compact(own)
-	held := 0
+	slices.Sort(names)
+	own, held := k.find(slices.Compact(names)), 0
 	unlock = func() {
-		for _, i := range own[:held] {
-			<-k.locks[i]
+		for _, l := range own[:held] {
+			<-l.token
 		}
+		k.leave(own)
 	}
 	var late <-chan time.Time
-	for _, i := range own {
+	for ; held < len(own); held++ {
+		token := own[held].token
 		select {
-		case k.locks[i] <- struct{}{}:
-			held++
+		case token <- struct{}{}:
 			continue
 		default:
 		}
@@ -73,8 +68,7 @@ func (k *keyLocks) lock(ctx context.Context, clk clock.Clock, ws ...*change) (un
 			late = after
 		}
 		select {
-		case k.locks[i] <- struct{}{}:
-			held++
+		case token <- struct{}{}:
 		case <-late:
 			unlock()
 			return nil, fmt.Errorf("%w: other writes of the key did not end within %s", storage.ErrConflict, keyWait)
@@ -86,13 +80,40 @@ func (k *keyLocks) lock(ctx context.Context, clk clock.Clock, ws ...*change) (un
 	return unlock, nil
 }
 
-func (k *keyLocks) stripe(t storage.TableID, key storage.Key) int {
-	var h maphash.Hash
-	h.SetSeed(k.seed)
-	var id [8]byte
-	binary.NativeEndian.PutUint64(id[:], uint64(t))
-	_, _ = h.Write(id[:]) // never fails, nor do those that follow
-	_, _ = h.Write(key.PK)
-	_, _ = h.Write(key.SK)
-	return int(h.Sum64() % stripes)
+// find returns the locks of some names, which stay until they are left.
+func (k *keyLocks) find(names []string) []*keyLock {
+	own := make([]*keyLock, len(names))
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.rows == nil {
+		k.rows = map[string]*keyLock{}
+	}
+	for i, name := range names {
+		l := k.rows[name]
+		if l == nil {
+			l = &keyLock{name: name, token: make(chan struct{}, 1)}
+			k.rows[name] = l
+		}
+		l.users++
+		own[i] = l
+	}
+	return own
+}
+
+func (k *keyLocks) leave(own []*keyLock) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, l := range own {
+		if l.users--; l.users == 0 {
+			delete(k.rows, l.name)
+		}
+	}
+}
+
+// lockName names a row.
+func lockName(t storage.TableID, key storage.Key) string {
+	b := make([]byte, 0, 2*binary.MaxVarintLen64+len(key.PK)+len(key.SK))
+	b = binary.AppendUvarint(b, uint64(t))
+	b = binary.AppendUvarint(b, uint64(len(key.PK)))
+	return string(append(append(b, key.PK...), key.SK...))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -154,5 +155,33 @@ func BenchmarkShapes(b *testing.B) {
 				b.ReportMetric(float64(bytes)/1e6, "MB")
 			})
 		}
+	}
+}
+
+// BenchmarkWriteAll writes 100 rows in a transaction, of keys that nobody else
+// writes.
+func BenchmarkWriteAll(b *testing.B) {
+	db := mustOpen(b, Options{})
+	tab := create(b, db, hashTable("t"))
+	for _, clients := range []int{1, 8} {
+		b.Run(fmt.Sprint(clients, " clients"), func(b *testing.B) {
+			var n atomic.Int64
+			var all sync.WaitGroup
+			for g := range clients {
+				all.Go(func() {
+					var ws []storage.Write
+					for i := range 100 {
+						ws = append(ws, put(tab, item(fmt.Sprintf("k%d-%d", g, i))))
+					}
+					for n.Add(1) <= int64(b.N) {
+						if _, err := db.WriteAll(b.Context(), ws, nil); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			all.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "transactions/s")
+		})
 	}
 }

@@ -52,11 +52,36 @@ func TestKeyLocks(t *testing.T) {
 	if _, err := locks.lock(ctx, clock.Real{}, of("a", "b")...); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}
-	unlock()
-	for _, ch := range locks.locks {
-		if len(ch) > 0 {
-			t.Error("a lock stays")
+	for i := range 10_000 { // others are not held up
+		other, err := locks.lock(ctx, clock.Real{}, of(fmt.Sprint("other", i))...)
+		if err != nil {
+			t.Fatal(err)
 		}
+		defer other()
+	}
+	if unlock(); len(locks.rows) != 10_000 {
+		t.Errorf("%d rows are locked", len(locks.rows))
+	}
+	t.Cleanup(func() {
+		if len(locks.rows) != 0 {
+			t.Errorf("%d locks stay", len(locks.rows))
+		}
+	})
+}
+
+// TestLockNames: no two rows share a lock.
+func TestLockNames(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, id := range []storage.TableID{1, 2, 300} {
+		for _, k := range []storage.Key{
+			{PK: []byte("a"), SK: []byte("bc")}, {PK: []byte("ab"), SK: []byte("c")}, {PK: []byte("abc")}, {PK: []byte("\x01a"), SK: []byte("bc")},
+		} {
+			seen[lockName(id, k)] = true
+		}
+	}
+	if len(seen) != 12 {
+		t.Errorf("%d names of 12 rows", len(seen))
 	}
 }
 
