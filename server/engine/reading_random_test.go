@@ -130,14 +130,15 @@ func (r *reading) compareQueries(table string, k ddb.Kind, items []ddb.Item, lo,
 }
 
 // opaque is an engine whose items are bytes that nobody can decode.
-type opaque struct{ storage.Engine }
-
-const opaqueItem = `"opaque"`
+type opaque struct {
+	storage.Engine
+	item string
+}
 
 func (o opaque) Get(ctx context.Context, t *storage.Table, k storage.Key) (*storage.Row, error) {
 	row, err := o.Engine.Get(ctx, t, k)
 	if row != nil {
-		row.Item = []byte(opaqueItem)
+		row.Item = []byte(o.item)
 	}
 	return row, err
 }
@@ -145,7 +146,7 @@ func (o opaque) Get(ctx context.Context, t *storage.Table, k storage.Key) (*stor
 func (o opaque) GetAll(ctx context.Context, ks []storage.TableKey, budget int) ([]*storage.Row, error) {
 	rows, err := o.Engine.GetAll(ctx, ks, budget)
 	for _, row := range rows {
-		row.Item = []byte(opaqueItem)
+		row.Item = []byte(o.item)
 	}
 	return rows, err
 }
@@ -154,7 +155,7 @@ func (o opaque) Range(ctx context.Context, t *storage.Table, rng storage.Range) 
 	return func(yield func(*storage.Row, error) bool) {
 		for row, err := range o.Engine.Range(ctx, t, rng) {
 			if row != nil {
-				row.Item = []byte(opaqueItem)
+				row.Item = []byte(o.item)
 			}
 			if !yield(row, err) {
 				return
@@ -169,22 +170,23 @@ func TestStoredBytesAreServed(t *testing.T) {
 	t.Parallel()
 	forReading(t, func(r *reading) {
 		r.songs()
-		o := r.over(opaque{r.store})
+		o := r.over(opaque{r.store, `{"a":0}`})
 		const keys = `{"pk":{"S":"q"},"sk":{"S":"a"}}`
 		const query = `{"TableName":"music","KeyConditionExpression":"pk = :p","ExpressionAttributeValues":{":p":{"S":"p"}},"Limit":2}`
 		for _, c := range []struct{ op, request, want string }{
-			{"GetItem", `{"TableName":"music","Key":` + keys + `}`, `{"Item":"opaque"}`},
-			{"BatchGetItem", `{"RequestItems":{"music":{"Keys":[` + keys + `]}}}`, `{"Responses":{"music":["opaque"]},"UnprocessedKeys":{}}`},
-			{"Query", query, `{"Items":["opaque","opaque"],"Count":2,"ScannedCount":2,"LastEvaluatedKey":{"pk":{"S":"p"},"sk":{"S":"ab"}}}`},
+			{"GetItem", `{"TableName":"music","Key":` + keys + `}`, `{"Item":{"a":0}}`},
+			{"BatchGetItem", `{"RequestItems":{"music":{"Keys":[` + keys + `]}}}`, `{"Responses":{"music":[{"a":0}]},"UnprocessedKeys":{}}`},
+			{"Query", query, `{"Items":[{"a":0},{"a":0}],"Count":2,"ScannedCount":2,"LastEvaluatedKey":{"pk":{"S":"p"},"sk":{"S":"ab"}}}`},
 			{"Query", with(query, `"Select":"COUNT"`), `{"Count":2,"ScannedCount":2,"LastEvaluatedKey":{"pk":{"S":"p"},"sk":{"S":"ab"}}}`},
-			{"Query", with(query, `"IndexName":"l-all"`), `{"Items":["opaque","opaque"],"Count":2,"ScannedCount":2,"LastEvaluatedKey":{"n":{"N":"6"},"pk":{"S":"p"},"sk":{"S":"c\u0000"}}}`},
+			{"Query", with(query, `"IndexName":"l-all"`), `{"Items":[{"a":0},{"a":0}],"Count":2,"ScannedCount":2,"LastEvaluatedKey":{"n":{"N":"6"},"pk":{"S":"p"},"sk":{"S":"c\u0000"}}}`},
 			{"Query", with(query, `"IndexName":"l-keys"`), `{"Items":[{"n":{"N":"5"},"pk":{"S":"p"},"sk":{"S":"cé"}},{"n":{"N":"6"},"pk":{"S":"p"},"sk":{"S":"c\u0000"}}],"Count":2,"ScannedCount":2,"LastEvaluatedKey":{"n":{"N":"6"},"pk":{"S":"p"},"sk":{"S":"c\u0000"}}}`},
-			{"Scan", `{"TableName":"music","IndexName":"g-all","Limit":1}`, `{"Items":["opaque"],"Count":1,"ScannedCount":1,"LastEvaluatedKey":{"h":{"S":"x"},"n":{"N":"5"},"pk":{"S":"p"},"sk":{"S":"cé"}}}`},
+			{"Scan", `{"TableName":"music","IndexName":"g-all","Limit":1}`, `{"Items":[{"a":0}],"Count":1,"ScannedCount":1,"LastEvaluatedKey":{"h":{"S":"x"},"n":{"N":"5"},"pk":{"S":"p"},"sk":{"S":"cé"}}}`},
 		} {
 			if got := o.must(c.op, c.request); got != c.want {
 				r.Errorf("%s %s\n got %s\nwant %s", c.op, c.request, got, c.want)
 			}
 		}
+		o = r.over(opaque{r.store, `{?}`})
 		for op, request := range map[string]string{
 			"GetItem":      `{"TableName":"music","Key":` + keys + `,"ProjectionExpression":"a"}`,
 			"BatchGetItem": `{"RequestItems":{"music":{"Keys":[` + keys + `],"AttributesToGet":["a"]}}}`,
