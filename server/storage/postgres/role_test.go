@@ -85,7 +85,7 @@ func TestManual(t *testing.T) {
 			t.Errorf("%s: %v", forbidden, err)
 		}
 	}
-	dumped(t, s, url, copying)
+	t.Run("dump", func(t *testing.T) { dumped(t, s, url, copying) })
 	if _, err := db.DropTable(t.Context(), "a", "T", agree); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func command(t *testing.T, dir, word string, env ...string) {
 	line := regexp.MustCompile("(?m)^" + word + " .*$").Find(text)
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", string(line))
 	cmd.Dir = dir
-	cmd.Env = slices.Concat(os.Environ(), []string{"PATH=" + servers.Binaries(t) + ":" + os.Getenv("PATH")}, env)
+	cmd.Env = slices.Concat(os.Environ(), []string{"PATH=" + servers.ClientPath(t)}, env)
 	if out, err := cmd.CombinedOutput(); line == nil || err != nil {
 		t.Fatalf("%q: %v\n%s", line, err, out)
 	}
