@@ -76,10 +76,11 @@ func mayInitialise(ctx context.Context, c *pgx.Conn) error {
 }
 
 // lacking yields the first thing that the role cannot do with a catalog that is
-// there: make relations for tables, or use and drop those that there are.
+// there: make relations for tables, use and drop those that there are, or draw
+// from the sequences.
 const lacking = `SELECT NOT has_schema_privilege('extenddb_data', 'CREATE') OR NOT has_schema_privilege('extenddb_data', 'USAGE'),
   EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE c.relkind = 'r' AND NOT pg_has_role(c.relowner, 'USAGE')
+    WHERE c.relkind IN ('r', 'S') AND NOT pg_has_role(c.relowner, 'USAGE')
       AND (n.nspname = 'extenddb' OR n.nspname = 'extenddb_data' AND c.relname ~ '^[tx]_[0-9]+$')),
   quote_ident(current_user)`
 

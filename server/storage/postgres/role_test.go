@@ -169,6 +169,9 @@ func restored(t *testing.T, url string) {
 	if row, err := db.Get(t.Context(), seen, key); err != nil || row == nil {
 		t.Errorf("%v, %v", row, err)
 	}
+	if _, err := db.CreateTable(t.Context(), "a", hashTable("New"), db.Clock().Now()); err != nil { // takes sequences too
+		t.Error(err)
+	}
 }
 
 // A role that may not do it gets the reason and the remedy.
@@ -211,7 +214,9 @@ func TestRoleWithoutRights(t *testing.T) {
 	denied(`the role "Poor" may not make relations in schema extenddb_data`, `GRANT USAGE, CREATE ON SCHEMA extenddb_data TO "Poor"`)
 	mustExec(t, admin, `GRANT ALL ON SCHEMA extenddb_data TO "Poor"; CREATE TABLE extenddb_data.t_77 ()`)
 	denied(`extenddb_data.t_77 belongs to role "postgres", and this is "Poor"`, "make Poor the owner")
-	mustExec(t, admin, "DROP TABLE extenddb_data.t_77")
+	mustExec(t, admin, "DROP TABLE extenddb_data.t_77; ALTER SEQUENCE extenddb.ids OWNER TO postgres")
+	denied(`extenddb.ids belongs to role "postgres", and this is "Poor"`, "make Poor the owner")
+	mustExec(t, admin, `ALTER SEQUENCE extenddb.ids OWNER TO "Poor"`)
 	mustOpen(t, Options{URL: url})
 	mustExec(t, admin, "ALTER TABLE extenddb.tables OWNER TO postgres")
 	_, err := Open(t.Context(), Options{URL: url})
