@@ -37,7 +37,7 @@ func (e *Engine) BatchGetItem(ctx context.Context, id auth.Identity, in *api.Bat
 	start := len(out.B)
 	return e.withTables(ctx, id, func(find finder) error {
 		out.B = out.B[:start]
-		return e.batchGet(ctx, find, b, out)
+		return whole(out, func(room *room) error { return e.batchGet(ctx, find, b, room) })
 	})
 }
 
@@ -126,17 +126,23 @@ func (e *Engine) readBatchGet(b *batchGet) error {
 }
 
 // batchGet is the part of BatchGetItem that needs the tables.
-func (e *Engine) batchGet(ctx context.Context, find finder, b *batchGet, out *api.Body) error {
+func (e *Engine) batchGet(ctx context.Context, find finder, b *batchGet, room *room) error {
 	keys, err := b.keys(find)
 	if err != nil {
 		return err
 	}
-	rows, err := e.store.GetAll(ctx, keys, rowsRoom(out.Work))
+	out, budget := room.out, pagedRows
+	if !room.waited {
+		budget = rowsRoom(out.Work)
+	}
+	rows, err := e.store.GetAll(ctx, keys, budget)
 	if err != nil {
 		return err
 	}
-	keepRows(out.Work, rows)
-	done, err := b.appendResponses(rows, out)
+	if !room.waited {
+		keepRows(out.Work, rows)
+	}
+	done, err := b.appendResponses(rows, room)
 	if err != nil {
 		return err
 	}
@@ -188,7 +194,8 @@ func (t *batchTable) rowsOf(rows []*storage.Row) []*storage.Row {
 // many keys were answered: when the response has no room for an item, that
 // item and all that follow are left for the next call. The first item is
 // always answered.
-func (b *batchGet) appendResponses(rows []*storage.Row, out *api.Body) (done int, err error) {
+func (b *batchGet) appendResponses(rows []*storage.Row, room *room) (done int, err error) {
+	out := room.out
 	out.Raw(`{"Responses":{`)
 	full, found := false, false
 	for i := range b.tables {
@@ -211,7 +218,12 @@ func (b *batchGet) appendResponses(rows []*storage.Row, out *api.Body) (done int
 				if t.projection != nil {
 					b.buf = item
 				}
-				if full = !out.Room(len(item)+1) && found; full {
+				if !found {
+					if err := room.must(len(item)); err != nil {
+						b.buf = nil
+						return 0, err
+					}
+				} else if full = !out.Room(len(item) + 1); full {
 					break
 				}
 				found = true

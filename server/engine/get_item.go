@@ -54,12 +54,12 @@ func (e *Engine) GetItem(ctx context.Context, id auth.Identity, in *api.GetItemI
 	start := len(out.B)
 	return e.withTable(ctx, id, name, func(t *storage.Table) error {
 		out.B = out.B[:start]
-		return e.getItem(ctx, t, in, projection, out)
+		return whole(out, func(room *room) error { return e.getItem(ctx, t, in, projection, room) })
 	})
 }
 
 // getItem is the part of GetItem that needs the table.
-func (e *Engine) getItem(ctx context.Context, t *storage.Table, in *api.GetItemInput, projection *expr.Projection, out *api.Body) error {
+func (e *Engine) getItem(ctx context.Context, t *storage.Table, in *api.GetItemInput, projection *expr.Projection, room *room) error {
 	if err := checkProjectedKeys(projection, t); err != nil {
 		return err
 	}
@@ -71,14 +71,16 @@ func (e *Engine) getItem(ctx context.Context, t *storage.Table, in *api.GetItemI
 	if err != nil {
 		return err
 	}
-	size, sep := 0, ""
+	out, size, sep := room.out, 0, ""
 	out.Raw("{")
 	if row != nil {
 		item, err := projectRow(row, projection, nil)
 		if err != nil {
 			return err
 		}
-		out.Room(len(item)) // a single item is answered whatever the budget says
+		if err := room.must(len(item)); err != nil {
+			return err
+		}
 		out.Raw(`"Item":`)
 		out.B = append(out.B, item...)
 		size, sep = row.Size, ","

@@ -180,11 +180,15 @@ func keepRows(work api.Work, rows []*storage.Row) {
 	if work == nil {
 		return
 	}
-	n := 0
+	work.Keep(max(storedBytes(rows)-pagedRows, 0))
+}
+
+// storedBytes is how many bytes rows have in storage.
+func storedBytes(rows []*storage.Row) (n int) {
 	for _, r := range rows {
 		if r != nil {
 			n += len(r.Item)
 		}
 	}
-	work.Keep(max(n-pagedRows, 0))
+	return n
 }

@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"github.com/extenddb/extenddb/format/ddb"
-	"github.com/extenddb/extenddb/server/api"
 	"github.com/extenddb/extenddb/server/expr"
 	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/server/storage/keyenc"
@@ -81,7 +80,7 @@ func (p *page) want() storage.Want {
 }
 
 // write reads the page and appends the response.
-func (p *page) write(ctx context.Context, store storage.Reader, out *api.Body) error {
+func (p *page) write(ctx context.Context, store storage.Reader, room *room) error {
 	p.rng.Want, p.rng.Rows, p.rng.Bytes = p.want(), p.limit, maxPage
 	if p.single {
 		p.rng.Rows = 1
@@ -90,12 +89,13 @@ func (p *page) write(ctx context.Context, store storage.Reader, out *api.Body) e
 	if err := p.prepare(); err != nil {
 		return err
 	}
+	out := room.out
 	start := len(out.B)
-	lastKey, err := p.read(ctx, store, out)
+	lastKey, err := p.read(ctx, store, room)
 	if errors.Is(err, keyenc.ErrShortened) && p.rng.Want == storage.Sizes {
 		// The page ended at a row whose key only its item tells.
 		p.rng.Want, out.B = storage.Items, out.B[:start]
-		lastKey, err = p.read(ctx, store, out)
+		lastKey, err = p.read(ctx, store, room)
 	}
 	if err != nil {
 		return err
@@ -138,7 +138,8 @@ func (p *page) prepare() (err error) {
 
 // read appends the response up to the items and returns the LastEvaluatedKey,
 // nil when nothing can follow.
-func (p *page) read(ctx context.Context, store storage.Reader, out *api.Body) (lastKey []byte, err error) {
+func (p *page) read(ctx context.Context, store storage.Reader, room *room) (lastKey []byte, err error) {
+	out := room.out
 	p.matched, p.scanned, p.size, p.charged, p.stored, p.more, p.used = 0, 0, 0, 0, 0, false, consumed{}
 	out.Raw("{")
 	if !p.count {
@@ -149,7 +150,7 @@ func (p *page) read(ctx context.Context, store storage.Reader, out *api.Body) (l
 			if err != nil {
 				return nil, err
 			}
-			if ended, err := p.add(row, out); ended || err != nil {
+			if ended, err := p.add(row, room); ended || err != nil {
 				if err != nil {
 					return nil, err
 				}
@@ -170,7 +171,8 @@ func (p *page) read(ctx context.Context, store storage.Reader, out *api.Body) (l
 // add evaluates a row and appends what the response shows of it. It tells
 // whether the page ends, with that row or, when there is no room for it,
 // before.
-func (p *page) add(row *storage.Row, out *api.Body) (ended bool, err error) {
+func (p *page) add(row *storage.Row, room *room) (ended bool, err error) {
+	out := room.out
 	if p.scanned > 0 && p.stored+len(row.Item) > maxStored {
 		p.more = true
 		return true, nil
@@ -180,7 +182,14 @@ func (p *page) add(row *storage.Row, out *api.Body) (ended bool, err error) {
 		return false, err
 	}
 	if match && !p.count {
-		if !out.Room(len(shown)+1) && p.scanned > 0 {
+		switch {
+		case p.scanned == 0:
+			if err := room.must(len(shown)); err != nil {
+				p.buf, p.part = nil, nil
+				clear(p.attributes)
+				return true, err
+			}
+		case !out.Room(len(shown) + 1):
 			p.more = true
 			return true, nil
 		}

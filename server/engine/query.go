@@ -32,7 +32,7 @@ func (e *Engine) Query(ctx context.Context, id auth.Identity, in *api.QueryInput
 		if err != nil {
 			return err
 		}
-		return p.write(ctx, e.store, out)
+		return whole(out, func(room *room) error { return p.write(ctx, e.store, room) })
 	})
 }
 

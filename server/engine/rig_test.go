@@ -118,6 +118,16 @@ func (r *rig) do(op, request string) string {
 // try is do with the error apart.
 func (r *rig) try(op, request string) (string, *api.Error) {
 	r.Helper()
+	out := api.Body{Work: r.room}
+	if err := r.into(op, request, &out); err != nil {
+		return "", Fault(err)
+	}
+	return string(out.B), nil
+}
+
+// into is try with a body of the caller's.
+func (r *rig) into(op, request string, out *api.Body) error {
+	r.Helper()
 	run, ok := map[string]func(request string, out *api.Body) error{
 		"PutItem":        run(r, r.e.PutItem),
 		"GetItem":        run(r, r.e.GetItem),
@@ -146,11 +156,7 @@ func (r *rig) try(op, request string) (string, *api.Error) {
 	if !ok {
 		r.Fatalf("no operation %s", op)
 	}
-	out := api.Body{Work: r.room}
-	if err := run(request, &out); err != nil {
-		return "", Fault(err)
-	}
-	return string(out.B), nil
+	return run(request, out)
 }
 
 func run[T any](r *rig, op func(context.Context, auth.Identity, *T, *api.Body) error) func(string, *api.Body) error {

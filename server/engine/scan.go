@@ -34,7 +34,7 @@ func (e *Engine) Scan(ctx context.Context, id auth.Identity, in *api.ScanInput, 
 		if err != nil {
 			return err
 		}
-		return p.write(ctx, e.store, out)
+		return whole(out, func(room *room) error { return p.write(ctx, e.store, room) })
 	})
 }
 

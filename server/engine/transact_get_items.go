@@ -27,7 +27,7 @@ func (e *Engine) TransactGetItems(ctx context.Context, id auth.Identity, in *api
 	start := len(out.B)
 	return e.withTables(ctx, id, func(find finder) error {
 		out.B = out.B[:start]
-		return e.transactGet(ctx, find, tx, out)
+		return whole(out, func(room *room) error { return e.transactGet(ctx, find, tx, room) })
 	})
 }
 
@@ -89,23 +89,30 @@ func (e *Engine) readGet(id auth.Identity, g *api.Get) (*transactRead, error) {
 }
 
 // transactGet is the part of TransactGetItems that needs the tables.
-func (e *Engine) transactGet(ctx context.Context, find finder, tx *transactGet, out *api.Body) error {
+func (e *Engine) transactGet(ctx context.Context, find finder, tx *transactGet, room *room) error {
 	keys, err := tx.prepare(find)
 	if err != nil {
 		return err
 	}
-	rows, err := e.getAll(ctx, keys, out.Work)
+	rows, err := e.getAll(ctx, keys, room)
 	if err != nil {
 		return cancellation(err, len(keys))
 	}
-	keepRows(out.Work, rows)
-	return tx.respond(rows, out)
+	if !room.waited {
+		keepRows(room.out.Work, rows)
+	}
+	return tx.respond(rows, room)
 }
 
 // getAll reads all rows, little first: small transactions need no more, and most
 // that are too large are found out. Then it waits for room.
-func (e *Engine) getAll(ctx context.Context, keys []storage.TableKey, work api.Work) ([]*storage.Row, error) {
-	for _, budget := range []int{pagedRows, nearlyTooBig, maxStored} {
+func (e *Engine) getAll(ctx context.Context, keys []storage.TableKey, room *room) ([]*storage.Row, error) {
+	work := room.out.Work
+	budgets := []int{pagedRows, nearlyTooBig, maxStored}
+	if room.waited {
+		work, budgets = nil, budgets[2:] // it was waited for
+	}
+	for _, budget := range budgets {
 		if work != nil && budget > pagedRows && !work.Try(budget) {
 			if _, err := work.Await(budget); err != nil {
 				return nil, err
@@ -161,7 +168,8 @@ func (tx *transactGet) prepare(find finder) ([]storage.TableKey, error) {
 
 // respond writes one object for each element; it is empty when there is no item
 // or the projection leaves nothing of it.
-func (tx *transactGet) respond(rows []*storage.Row, out *api.Body) error {
+func (tx *transactGet) respond(rows []*storage.Row, room *room) error {
+	out := room.out
 	list := make([]touched, len(tx.reads))
 	var buf []byte
 	out.Raw(`{`)
@@ -189,8 +197,8 @@ func (tx *transactGet) respond(rows []*storage.Row, out *api.Body) error {
 			if r.projection != nil {
 				buf = item
 			}
-			if !out.Room(len(item)) {
-				return api.Unavailable() // there is no part of a transaction to answer
+			if room.must(len(item)) != nil { // there is no part of a transaction to answer
+				return wide(storedBytes(rows))
 			}
 			if string(item) != "{}" {
 				out.Raw(`"Item":`)

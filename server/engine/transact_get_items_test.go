@@ -103,8 +103,7 @@ func TestTransactGetSize(t *testing.T) {
 		}
 		r.want("TransactGetItems", transact("", gets...), ve+transactionTooBig) // items count, not what is shown of them
 		whole := strings.ReplaceAll(transact("", gets[1:]...), `,"ProjectionExpression":"pk"`, "")
-		var out api.Body
-		out.Grow = func(n int) bool { return n < 1000 }
+		out := api.Body{Grow: func(n int) bool { return n < 1000 }, Work: &scarce{size: 64 << 20, err: api.Unavailable()}}
 		if err := run(r, r.e.TransactGetItems)(whole, &out); err == nil || Fault(err).Code != api.CodeUnavailable {
 			r.Errorf("without room: %v", err)
 		}

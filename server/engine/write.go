@@ -288,11 +288,10 @@ func (w *writing) charge(t *storage.Table, cur *storage.Row, old ddb.Item, next 
 	if cur != nil {
 		was = image{bytes: cur.Item, item: old, size: cur.Size}
 		if len(t.Indexes) > 0 {
-			derived, err := storage.Derive(t, old)
-			if err != nil {
+			var err error
+			if was.entries, err = storage.EntriesOf(t, old, cur.Size); err != nil {
 				return fmt.Errorf("derive stored item: %w", err)
 			}
-			was.entries = derived.Entries
 		}
 	}
 	if next != nil {
