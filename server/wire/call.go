@@ -135,6 +135,10 @@ func (c *call) grow(n int) bool {
 // settle charges what the response really holds: it may be long on its way.
 func (c *call) settle() {
 	holds := max(int64(cap(c.out.B)+c.zip.Cap())-freeResponse, 0)
+	if more := holds - c.charged; c.work > 0 && (more <= 0 || c.h.responses.tryTake(more)) {
+		c.charged += max(more, 0) // those who work need not wait for it to be read
+		work{c}.Keep(0)
+	}
 	work{c}.Keep(int(holds)) // the response of who worked goes on in that share
 	holds -= c.work
 	if more := holds - c.charged; more > 0 {
@@ -214,9 +218,10 @@ func (c *call) write(status int, body []byte) {
 		hd["Connection"] = c.values[3][:]
 	}
 	c.w.WriteHeader(status)
+	timed := len(body) > freeResponse && c.conn != nil // with less it holds only its connection
 	for len(body) > 0 {
 		n := min(len(body), writeStep)
-		if len(body) > writeStep && c.conn != nil {
+		if timed {
 			if c.conn.SetWriteDeadline(c.h.o.Clock.Now().Add(c.h.o.Stall)) != nil {
 				return
 			}
