@@ -54,6 +54,8 @@ func postgresError(v values, err error) error {
 	case errors.Is(err, postgres.ErrForeign):
 		e.Code = exitRefused
 		return e.hint("name another database; an empty one is initialised by serve")
+	case errors.Is(err, storage.ErrCorrupt):
+		return e.hint("change nothing in it: restore a dump (pg_dump) or backups into a new database, as docs/postgresql.md shows")
 	case errors.As(err, &misused):
 		e.Code, e.Err = exitUsage, open(errors.New(misused.Reason))
 		if misused.Parameter != "" {
@@ -111,7 +113,7 @@ func refusedBy(e *Error, pg *pgconn.PgError, t postgres.Target) bool {
 		e.Hint = "check the name; docs/postgresql.md tells how to make a database"
 	case codeTooMany:
 		e.Code = exitBusy
-		e.Hint = "the server has no connection left: lower --postgres-pool of the servers on it, or raise its max_connections"
+		e.Hint = "lower --postgres-pool of the servers on it, or raise max_connections, or the CONNECTION LIMIT of the role or the database"
 	case codeClosed:
 		e.Code = exitDenied
 		e.Hint = fmt.Sprintf("somebody closed it; as an administrator, from another database: ALTER DATABASE %s ALLOW_CONNECTIONS true", quoteIdent(t.Database))

@@ -100,7 +100,10 @@ func checkPool(s string) error {
 	if s == "0" {
 		return nil
 	}
-	return checkNumber(2, 10000)(s)
+	if checkNumber(2, 10000)(s) != nil {
+		return errors.New("must be a number from 2 to 10000, or 0 for the default")
+	}
+	return nil
 }
 
 // checkSocket wants a path; how long it may be depends on the system.

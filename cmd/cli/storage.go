@@ -50,9 +50,9 @@ func parseStorage(url string) (database, error) {
 		return database{}, errors.New("names no database; sqlite:FILE or postgres://HOST/DATABASE does")
 	case scheme == "file" || scheme == "s3":
 		return database{}, errors.New("backups go to --store; a database is sqlite:FILE or postgres://HOST/DATABASE")
-	case url == sqlite.Memory || !found && !strings.Contains(url, "="):
+	case url == sqlite.Memory || !found && !strings.Contains(url, "=") && !strings.Contains(url, "//") && url != backendPostgres:
 		return database{}, fmt.Errorf("must begin with the engine, as in %q", "sqlite:"+url)
-	case !found || strings.Contains(scheme, "="): // "host=db password=x"
+	case !found || strings.Contains(scheme, "="): // "host=db password=x", "postgres//db"
 		return database{}, errors.New("must begin with the engine, as in postgres://USER@HOST/DATABASE")
 	}
 	return database{}, fmt.Errorf("engine %q is not available in this version; sqlite and postgres are", scheme)

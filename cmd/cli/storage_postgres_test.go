@@ -99,6 +99,8 @@ func TestMaskPassword(t *testing.T) {
 		"host=h password = secret dbname=d":          "host=h password=*** dbname=d",
 		"host=h password='a secret' dbname=d":        "host=h password=***",
 		"postgres://h/d?passfile=/x&password=secret": "postgres://h/d?passfile=/x&password=***",
+		"postgres://h/\u0130\u0130?Password=secret":  "postgres://h/\u0130\u0130?Password=***", // longer in lower case
+		"postgres://h/\u212a\u212a?password=secret":  "postgres://h/\u212a\u212a?password=***", // shorter
 	} {
 		if got := maskPassword(url); got != want {
 			t.Errorf("%q: %q, want %q", url, got, want)
@@ -121,6 +123,7 @@ func TestPostgresErrors(t *testing.T) {
 		{&migrate.Newer{}, exitRefused, "use the version of extenddb"},
 		{migrate.ErrEdited, exitRefused, "other migrations"},
 		{postgres.ErrForeign, exitRefused, "another database"},
+		{storage.ErrCorrupt, exitFailed, "into a new database"},
 		{&postgres.Refused{Reason: "a pooler is in the way", Remedy: "set it to session mode"}, exitRefused, "set it to session mode"},
 		{&postgres.Misused{Refused: &postgres.Refused{Reason: "x", Remedy: "correct it"}}, exitUsage, "correct it"},
 		{&postgres.Misused{Refused: &postgres.Refused{}, Parameter: "sslmod"}, exitUsage, "leave out the parameter sslmod (did you mean sslmode?)"},
@@ -146,7 +149,7 @@ func TestRefusedBy(t *testing.T) {
 		{"28000", exitDenied, "pg_hba.conf"},
 		{"42501", exitDenied, `GRANT CONNECT ON DATABASE "d" TO "u ""x"`},
 		{"3D000", exitNotFound, "check the name; docs/postgresql.md"},
-		{"53300", exitBusy, "max_connections"},
+		{"53300", exitBusy, "raise max_connections, or the CONNECTION LIMIT"},
 		{"55000", exitDenied, `ALTER DATABASE "d" ALLOW_CONNECTIONS true`},
 		{"57P03", exitBusy, "try again"},
 		{"57P01", exitBusy, "try again"},
