@@ -52,7 +52,7 @@ func (a *App) root() *cobra.Command {
 		Short: "A DynamoDB-compatible database server",
 		Long: "extenddb speaks the Amazon DynamoDB wire protocol and keeps its data in an\n" +
 			"embedded SQLite file or in PostgreSQL. It backs tables up and restores them while\n" +
-			"it serves." + exits(exitOK, exitUsage),
+			"it serves." + helpStatus(),
 		Version:       a.Build.describe(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -160,22 +160,5 @@ func exitStatus(lines ...string) string {
 	return "\n\nEXIT STATUS\n  " + strings.Join(lines, "\n  ")
 }
 
-// exits is exitStatus in the words that fit every command.
-func exits(codes ...int) string {
-	words := map[int]string{
-		exitOK:          "done, or nothing to do",
-		exitFailed:      "failed",
-		exitUsage:       "wrong usage or configuration",
-		exitIncomplete:  "finished in part, or with findings",
-		exitNotFound:    "the table, backup, store or database does not exist",
-		exitBusy:        "the database is in use by another process; try later",
-		exitDenied:      "permission denied",
-		exitRefused:     "refused for safety",
-		exitInterrupted: "interrupted",
-	}
-	lines := make([]string, len(codes))
-	for i, c := range codes {
-		lines[i] = fmt.Sprintf("%-4d %s", c, words[c])
-	}
-	return exitStatus(lines...)
-}
+// helpStatus is exitStatus of what only helps.
+func helpStatus() string { return exitStatus("0    done", "2    wrong usage or configuration") }

@@ -24,7 +24,7 @@ func (a *App) backupCommand() *cobra.Command {
 		Short: "Create, list, show, verify and delete backups of tables",
 		Long: "A backup is a consistent snapshot of one table in a store: a directory that\n" +
 			"--store or [backup] in the configuration names. Each command has its own help." +
-			exits(0, 2),
+			helpStatus(),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -40,7 +40,7 @@ func addLibraryCommands(root *cobra.Command) {
 	help := &cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "Help about any command",
-		Long:  "help prints what --help of a command prints." + exits(exitOK, exitUsage),
+		Long:  "help prints what --help of a command prints." + helpStatus(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			named, rest, err := root.Find(args)
 			if err = cmp.Or(err, noArgs(named, rest)); err != nil {
@@ -74,7 +74,7 @@ func addLibraryCommands(root *cobra.Command) {
 		}
 	}
 	for _, c := range append(completion.Commands(), completion) {
-		c.Long = strings.TrimSpace(c.Long) + exits(exitOK, exitUsage)
+		c.Long = strings.TrimSpace(c.Long) + helpStatus()
 	}
 }
 

@@ -31,8 +31,8 @@ func (a *App) migrateCommand() *cobra.Command {
 			"PostgreSQL database make one first (pg_dump), and stop all its servers: those that\n" +
 			"are still there, and another migration, are waited for as --lock-wait says, and\n" +
 			"named. A SQLite file must be free even to be looked at: that is waited for in every\n" +
-			"form of the command. An empty PostgreSQL database is initialised. A SQLite file is migrated by\n" +
-			"serve as well." +
+			"form of the command. An empty PostgreSQL database is initialised. A SQLite file is\n" +
+			"migrated by serve as well." +
 			exitStatus("0    done, or nothing to do", "1    failed", "2    wrong usage or configuration",
 				"3    of --dry-run: there are steps to carry out", "10   the database does not exist",
 				"11   servers or a migration are in the way, or PostgreSQL cannot be reached; try later",

@@ -22,7 +22,7 @@ func (a *App) storeCommand() *cobra.Command {
 		Use:   "store",
 		Short: "Make or check a place for backups",
 		Long: "A store holds backups. Its URL is file:///DIRECTORY, or file:DIRECTORY for one\n" +
-			"that is relative to the working directory." + exits(0, 2),
+			"that is relative to the working directory." + helpStatus(),
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -31,7 +31,9 @@ func (a *App) storeCommand() *cobra.Command {
 		Short: "Make a directory a store",
 		Long: "init creates the directory, for its owner only, or takes an empty one, and leaves\n" +
 			"a hidden file there. Nothing else ever makes a store: a mistyped name, or a file\n" +
-			"system that is not mounted, is none. The directory above must exist." + exits(0, 1, 2, 12, 13),
+			"system that is not mounted, is none. The directory above must exist." +
+			exitStatus("0    done", "1    failed", "2    wrong usage or configuration", "12   permission denied",
+				"13   refused: the directory is not empty, or the one above it does not exist"),
 		Example: "  extenddb store init file:///srv/backups",
 		Args:    some(1, 1),
 		RunE:    a.storeInit,
@@ -42,7 +44,9 @@ func (a *App) storeCommand() *cobra.Command {
 		Long: "check lists, writes, reads, replaces and deletes small objects of its own, and\n" +
 			"names the right that is missing when one of that fails. It also lists unfinished\n" +
 			"backups, which are no failure: the exit code is 0. Without URL it checks the\n" +
-			"store of the settings." + exits(0, 1, 2, 10, 12, 130),
+			"store of the settings." +
+			exitStatus("0    done", "1    failed", "2    wrong usage or configuration", "10   the store does not exist",
+				"12   permission denied: the store", "130  interrupted"),
 		Example: "  extenddb store check file:///srv/backups\n  extenddb store check --output json",
 		Args:    some(0, 1),
 		RunE:    a.storeCheck,
