@@ -31,16 +31,18 @@ func (d Decide) Run(t *Table, cur *Row) (made Decided, err error) {
 	return made, nil
 }
 
+// entriesOf reads of a row what its entries follow from, and no more: most of
+// an item is in no index.
 func entriesOf(t *Table, row *Row) ([]Entry, error) {
-	it, err := ddb.ParseItem(row.Item)
+	it := make(ddb.Item, len(t.follow))
+	err := scanAttrs(row.Item, it, func(name []byte) (string, bool) {
+		known, ok := t.follow[string(name)]
+		return known, ok
+	})
 	if err != nil {
 		return nil, err
 	}
-	n, err := Derive(t, it)
-	if err != nil {
-		return nil, err
-	}
-	return n.Entries, nil
+	return EntriesOf(t, it, row.Size)
 }
 
 // recovered turns a panic of d into a refusal of its write.

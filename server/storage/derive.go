@@ -26,15 +26,51 @@ func Derive(t *Table, it ddb.Item) (*Next, error) {
 	if it.HasLongNumber() {
 		n.Flags |= FlagLongNumber
 	}
-	for _, ix := range t.Indexes {
-		p, s, bad, ok := ix.entryKey(it, k)
-		n.Bad = append(n.Bad, bad...)
-		if ok {
-			n.Entries = append(n.Entries, Entry{Index: ix.ID, P: p, S: s, Size: ix.size(it, n.Size)})
-		}
-	}
+	n.Entries, n.Bad = t.entries(it, k, size)
 	slices.SortStableFunc(n.Bad, func(a, b BadKey) int { return cmp.Compare(a.Index.Name, b.Index.Name) })
 	return n, nil
+}
+
+// EntriesOf returns the entries that a stored item has, of which size is the
+// size: those that Derive would return, for less. Of it only the attributes
+// count that keys and projections name. The error is that of Derive.
+func EntriesOf(t *Table, it ddb.Item, size int) ([]Entry, error) {
+	k, err := t.KeyOf(it)
+	if err != nil {
+		return nil, err
+	}
+	entries, _ := t.entries(it, k, size)
+	return entries, nil
+}
+
+// entries derives the entries of an item with key and size, and lists the
+// index keys that are not usable, index by index.
+func (t *Table) entries(it ddb.Item, k Key, size int) (entries []Entry, bad []BadKey) {
+	if len(t.Indexes) > 0 {
+		entries = make([]Entry, 0, len(t.Indexes))
+	}
+	for _, ix := range t.Indexes {
+		p, s, wrong, ok := ix.entryKey(it, k)
+		bad = append(bad, wrong...)
+		if ok {
+			entries = append(entries, Entry{Index: ix.ID, P: p, S: s, Size: ix.size(it, size)})
+		}
+	}
+	return entries, bad
+}
+
+// entryAttrs returns the attributes that entries follow from.
+func (t *Table) entryAttrs() map[string]string {
+	names := map[string]string{}
+	for _, ix := range t.Indexes {
+		for _, a := range ix.KeyAttrs(t) {
+			names[a.Name] = a.Name
+		}
+		for _, name := range ix.projected {
+			names[name] = name
+		}
+	}
+	return names
 }
 
 // entryKey encodes the position in the index of an item whose table key is k;

@@ -99,6 +99,10 @@ func TestDerive(t *testing.T) {
 		if !slices.EqualFunc(n.Entries, c.want, sameEntry) {
 			t.Errorf("%s: entries\n%+v, want\n%+v", name, n.Entries, c.want)
 		}
+		stored, err := entriesOf(table, &Row{Item: n.Item, Size: n.Size})
+		if err != nil || !slices.EqualFunc(stored, n.Entries, sameEntry) {
+			t.Errorf("%s: entries of the stored row\n%+v, %v, want\n%+v", name, stored, err, n.Entries)
+		}
 		for _, e := range n.Entries {
 			ix := table.Indexes[e.Index-11]
 			if e.S == nil || e.Size != ix.Project(table, c.item).Size() {
@@ -157,6 +161,9 @@ func TestDeriveBad(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
+		}
+		if stored, err := entriesOf(table, &Row{Item: n.Item, Size: n.Size}); err != nil || !slices.EqualFunc(stored, n.Entries, sameEntry) {
+			t.Errorf("%s: entries of the stored row\n%+v, %v, want\n%+v", name, stored, err, n.Entries)
 		}
 		var got []string
 		for _, bad := range n.Bad {

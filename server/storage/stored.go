@@ -27,30 +27,44 @@ func (c *StoredRows) Check(t *Table, row *Row, ordered bool) error {
 	return nil
 }
 
-// scan reads the key attributes of an item, and checks the syntax of the
-// others: to read all of each row would take as long as to compress it.
+// scan reads the key attributes of an item: to read all of each row would take
+// as long as to compress it.
 func (c *StoredRows) scan(t *Table, item []byte) error {
 	if c.keys == nil {
 		c.keys = ddb.Item{}
 	}
 	clear(c.keys)
+	return scanAttrs(item, c.keys, func(name []byte) (string, bool) {
+		switch {
+		case string(name) == t.Hash.Name:
+			return t.Hash.Name, true
+		case t.Range != nil && string(name) == t.Range.Name:
+			return t.Range.Name, true
+		}
+		return "", false
+	})
+}
+
+// scanAttrs reads the attributes of an item that are wanted, and checks the
+// syntax of the others. wants returns the name of its own of one that is.
+func scanAttrs(item []byte, into ddb.Item, wants func(name []byte) (string, bool)) error {
 	in := ddb.NewScanner(item)
 	if err := in.Open(ddb.TokenObject); err != nil {
 		return err
 	}
 	for first := true; ; first = false {
 		name, more, err := in.NextKey(first)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case !more:
+		}
+		if !more {
 			return in.End()
-		case string(name) == t.Hash.Name:
-			err = c.scanKey(in, t.Hash.Name)
-		case t.Range != nil && string(name) == t.Range.Name:
-			err = c.scanKey(in, t.Range.Name)
-		default:
+		}
+		known, ok := wants(name)
+		if !ok {
 			err = in.Skip()
+		} else {
+			err = scanAttr(in, into, known)
 		}
 		if err != nil {
 			return err
@@ -58,11 +72,11 @@ func (c *StoredRows) scan(t *Table, item []byte) error {
 	}
 }
 
-func (c *StoredRows) scanKey(in *ddb.Scanner, name string) error {
+func scanAttr(in *ddb.Scanner, into ddb.Item, name string) error {
 	v, bad, err := ddb.ScanValue(in)
 	if err == nil && bad != nil {
 		err = bad
 	}
-	c.keys[name] = v
+	into[name] = v
 	return err
 }

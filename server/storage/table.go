@@ -72,6 +72,10 @@ type Table struct {
 	Hash    KeyAttr
 	Range   *KeyAttr // nil on a hash-only table
 	Indexes []*Index // those the definition lists: global ones first, in the order submitted
+
+	// follow are the attributes that the entries of a row follow from, under
+	// their own names; beside them only the size of the row matters.
+	follow map[string]string
 }
 
 // NewTable fills in the fields that follow from def. ids gives the ids of the
@@ -105,6 +109,7 @@ func NewTable(t Table, ids []IndexID) (*Table, error) {
 	for _, ix := range t.Indexes {
 		ix.projected = ix.projectedNames(&t)
 	}
+	t.follow = t.entryAttrs()
 	return &t, nil
 }
 
