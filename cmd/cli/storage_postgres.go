@@ -115,7 +115,7 @@ func maskParameters(text string) string {
 	}
 	var out strings.Builder
 	for {
-		i := strings.Index(strings.ToLower(text), word)
+		i := indexFold(text, word)
 		if i < 0 {
 			return out.String() + text
 		}
@@ -132,6 +132,17 @@ func maskParameters(text string) string {
 			text = value[end:]
 		}
 	}
+}
+
+// indexFold is strings.Index for ASCII letters of any case. A lower-case copy may
+// have other places than the text, whose other letters can be of any length.
+func indexFold(text, word string) int {
+	for i := range max(len(text)-len(word)+1, 0) {
+		if strings.EqualFold(text[i:i+len(word)], word) {
+			return i
+		}
+	}
+	return -1
 }
 
 func postgresOptions(v values, d database, program string, log *slog.Logger) postgres.Options {
