@@ -146,10 +146,19 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// inDoubt tells errors after which a statement that was sent, and that commits,
-// may have been carried out: the database has not answered.
+// undone tells errors that say themselves that a statement was not carried out:
+// an ERROR of the database does. A FATAL one tells nothing, unless no statement
+// was under way; nor do those of a pooler that has lost the database, which have
+// no severity that is in one language.
+func undone(err error) bool {
+	var pg *pgconn.PgError
+	return pgconn.SafeToRetry(err) || errors.As(err, &pg) && (pg.SeverityUnlocalized == "ERROR" || pg.Code == codeIdle)
+}
+
+// inDoubt tells errors after which a COMMIT that was sent may have been carried
+// out.
 func inDoubt(err error) bool {
-	return err != nil && codeOf(err) == "" && !pgconn.SafeToRetry(err) && !errors.Is(err, pgx.ErrTxCommitRollback)
+	return err != nil && !undone(err) && !errors.Is(err, pgx.ErrTxCommitRollback)
 }
 
 // isNotFound reports whether there is no such table.

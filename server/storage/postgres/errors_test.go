@@ -19,7 +19,7 @@ import (
 )
 
 func sqlstate(code string) error {
-	return fmt.Errorf("write: %w", &pgconn.PgError{Code: code, Message: "it failed"})
+	return fmt.Errorf("write: %w", &pgconn.PgError{Code: code, SeverityUnlocalized: "ERROR", Message: "it failed"})
 }
 
 func TestPublic(t *testing.T) {
@@ -97,14 +97,20 @@ func TestInDoubt(t *testing.T) {
 	}{
 		{nil, false},
 		{io.ErrUnexpectedEOF, true},
-		{context.Canceled, true}, // it was waiting for the answer
-		{sqlstate("40001"), false},
-		{sqlstate("57P01"), false}, // the database says that it was not
+		{context.Canceled, true},   // it was waiting for the answer
+		{sqlstate("40001"), false}, // the database says that it was not
+		{&pgconn.PgError{Code: "57P01", SeverityUnlocalized: "FATAL"}, true},
+		{&pgconn.PgError{Code: "53100", SeverityUnlocalized: "PANIC"}, true},
+		{&pgconn.PgError{Code: codeIdle, SeverityUnlocalized: "FATAL"}, false}, // nothing was under way
+		{&pgconn.PgError{Code: "08P01", Severity: "FATAL"}, true},              // a pooler that has lost the database
 		{safe{}, false},
 		{pgx.ErrTxCommitRollback, false},
 	} {
 		if got := inDoubt(c.err); got != c.want {
 			t.Errorf("in doubt after %v: %v", c.err, got)
+		}
+		if got := doubted(c.err); c.err != nil && !errors.Is(c.err, pgx.ErrTxCommitRollback) && errors.As(got, new(*doubt)) != c.want {
+			t.Errorf("%v becomes %T", c.err, got)
 		}
 	}
 }

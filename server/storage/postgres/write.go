@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/extenddb/extenddb/server/clock"
@@ -70,14 +69,9 @@ func stale(err error) error {
 }
 
 // doubted makes the error of a statement that changes something a *doubt, if
-// it is one. An ERROR of the database undoes the statement; a FATAL one, and
-// silence, tell nothing, unless no statement was under way.
+// it is one.
 func doubted(err error) error {
-	var pg *pgconn.PgError
-	switch {
-	case err == nil, pgconn.SafeToRetry(err), errors.Is(err, storage.ErrStale):
-		return err
-	case errors.As(err, &pg) && (pg.SeverityUnlocalized != "FATAL" && pg.SeverityUnlocalized != "PANIC" || pg.Code == codeIdle):
+	if err == nil || undone(err) || errors.Is(err, storage.ErrStale) {
 		return err
 	}
 	return &doubt{err}
