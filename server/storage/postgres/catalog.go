@@ -50,8 +50,11 @@ func (db *DB) Describe(ctx context.Context, account, name string) (*storage.Tabl
 		ids          []int64
 		items, bytes []int64
 	)
-	err := db.call(ctx, func(c *pgxpool.Conn) (err error) {
-		t, err = scanTable(c.QueryRow(ctx, selectStats+byName, account, name), &stats.Items, &stats.Bytes, &ids, &items, &bytes)
+	err := db.call(ctx, func(c *pgxpool.Conn) error {
+		s, err := scanTable(c.QueryRow(ctx, selectStats+byName, account, name), &stats.Items, &stats.Bytes, &ids, &items, &bytes)
+		if err == nil {
+			t, err = s.Decode()
+		}
 		return err
 	})
 	if err != nil {
@@ -115,17 +118,14 @@ func (db *DB) CreateTable(ctx context.Context, account string, def ddb.TableDefi
 func (db *DB) UpdateTable(
 	ctx context.Context, account, name string, change func(*storage.Table) (ddb.TableDefinition, error),
 ) (*storage.Table, error) {
-	return db.redefine(ctx, account, name, func(cur *storage.Table) (storage.Status, ddb.TableDefinition, error) {
-		def, err := change(cur)
-		return cur.Status, def, err
-	})
+	return db.redefine(ctx, account, name, redefinition{db: db, next: change})
 }
 
 // DropTable implements storage.Catalog.
 func (db *DB) DropTable(ctx context.Context, account, name string, check func(*storage.Table) error) (*storage.Table, error) {
-	return db.redefine(ctx, account, name, func(cur *storage.Table) (storage.Status, ddb.TableDefinition, error) {
-		return storage.Deleting, cur.Def, check(cur)
-	})
+	return db.redefine(ctx, account, name, redefinition{db: db, drop: true, next: func(cur *storage.Table) (ddb.TableDefinition, error) {
+		return cur.Def, check(cur)
+	}})
 }
 
 // createTable adds a table with its relations, unless its name is taken or the

@@ -4,10 +4,7 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -112,21 +109,30 @@ const (
 
 // readTable reads a committed definition, ErrTableNotFound when there is none.
 func readTable(ctx context.Context, q querier, where string, args ...any) (*storage.Table, error) {
+	s, err := readStored(ctx, q, where, args...)
+	if err != nil {
+		return nil, err
+	}
+	return s.Decode()
+}
+
+// readStored reads what the catalog has of a table, ErrTableNotFound when there
+// is none.
+func readStored(ctx context.Context, q querier, where string, args ...any) (*storage.StoredTable, error) {
 	return scanTable(q.QueryRow(ctx, selectTable+where, args...))
 }
 
 // scanTable takes a row that begins with tableColumns; the further columns go
 // into more.
-func scanTable(row pgx.Row, more ...any) (*storage.Table, error) {
+func scanTable(row pgx.Row, more ...any) (*storage.StoredTable, error) {
 	var (
-		t       storage.Table
+		s       storage.StoredTable
 		created time.Time
-		name    string
-		def     []byte
 		ids     []int64
 		indexes []string
 	)
-	into := append([]any{&t.ID, &t.Version, &t.Status, &created, &t.UUID, &t.Account, &name, &def, &ids, &indexes}, more...)
+	t := &s.Table
+	into := append([]any{&t.ID, &t.Version, &t.Status, &created, &t.UUID, &t.Account, &s.Name, &s.Definition, &ids, &indexes}, more...)
 	err := row.Scan(into...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, storage.ErrTableNotFound
@@ -135,22 +141,11 @@ func scanTable(row pgx.Row, more ...any) (*storage.Table, error) {
 		return nil, err
 	}
 	t.Created = created.UTC()
-	if err := json.Unmarshal(def, &t.Def); err != nil {
-		return nil, fmt.Errorf("%w: definition of table %q: %w", storage.ErrCorrupt, name, err)
-	}
-	byName := make(map[string]storage.IndexID, len(ids))
+	s.Indexes = make(map[string]storage.IndexID, len(ids))
 	for i, n := range indexes {
-		byName[n] = storage.IndexID(ids[i])
+		s.Indexes[n] = storage.IndexID(ids[i])
 	}
-	order := make([]storage.IndexID, 0, len(ids))
-	for _, n := range indexNames(&t.Def) {
-		order = append(order, byName[n])
-	}
-	made, err := storage.NewTable(t, order)
-	if err != nil || len(order) != len(ids) || slices.Contains(order, 0) || made.Name() != name {
-		return nil, fmt.Errorf("%w: name or indexes of table %q do not fit its definition", storage.ErrCorrupt, name)
-	}
-	return made, nil
+	return &s, nil
 }
 
 // usable returns the newest known definition of a table that clients may read
@@ -159,10 +154,16 @@ func scanTable(row pgx.Row, more ...any) (*storage.Table, error) {
 func (db *DB) usable(ctx context.Context, q querier, id storage.TableID, fresh bool) (*storage.Table, error) {
 	t := db.defs.get(id)
 	if t == nil || fresh || t.Status != storage.Active { // it may have become so
-		var err error
-		if t, err = readTable(ctx, q, byID, int64(id)); err != nil {
+		s, err := readStored(ctx, q, byID, int64(id))
+		if err != nil {
 			if errors.Is(err, storage.ErrTableNotFound) {
 				db.defs.forget(id)
+			}
+			return nil, err
+		}
+		if t, err = s.Decode(); err != nil {
+			if s.Table.Status != storage.Active {
+				err = storage.ErrTableNotFound // whatever else is wrong
 			}
 			return nil, err
 		}

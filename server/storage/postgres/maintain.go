@@ -42,6 +42,7 @@ type claims struct {
 	mu      sync.Mutex
 	held    map[storage.Work]struct{}
 	counted map[storage.TableID]*time.Time // of the tables listed to be counted: when they last were
+	damaged map[storage.TableID]string     // what was told of those that cannot be
 }
 
 func newClaims() *claims { return &claims{held: map[storage.Work]struct{}{}} }
@@ -57,6 +58,18 @@ func (k *claims) add(w storage.Work) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.held[w] = struct{}{}
+}
+
+// tell reports whether it is news that a table is damaged like that.
+func (k *claims) tell(id storage.TableID, err error) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.damaged == nil {
+		k.damaged = map[storage.TableID]string{}
+	}
+	news := k.damaged[id] != err.Error()
+	k.damaged[id] = err.Error()
+	return news
 }
 
 func (k *claims) remove(w storage.Work) {
@@ -182,16 +195,23 @@ func (l *lease) begin(ctx context.Context, c *pgx.Conn) error {
 		l.step = (&trim{}).step
 		return nil
 	}
-	t, err := readTable(ctx, c, byID, int64(id))
+	stored, err := readStored(ctx, c, byID, int64(id))
 	switch {
 	case isNotFound(err):
 		return storage.ErrNoWork
 	case err != nil:
 		return err
-	case l.w.Kind == storage.TableDrop && t.Status == storage.Deleting:
-		l.step = (&drop{db: db, t: t}).step
+	case l.w.Kind == storage.TableDrop && stored.Table.Status == storage.Deleting:
+		l.step = (&drop{db: db, t: stored}).step
 		return nil
-	case l.w.Kind != storage.Statistics || t.Status != storage.Active:
+	case l.w.Kind != storage.Statistics || stored.Table.Status != storage.Active:
+		return storage.ErrNoWork
+	}
+	t, err := stored.Decode()
+	if err != nil { // it stays like that: to be told once
+		if db.claims.tell(id, err) {
+			db.o.Log.ErrorContext(ctx, "a table cannot be used", "err", err)
+		}
 		return storage.ErrNoWork
 	}
 	n := &count{db: db, t: t}

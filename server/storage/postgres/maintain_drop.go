@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,10 +32,11 @@ const (
 )
 
 // drop removes a DELETING table: relations, catalog rows and statistics vanish
-// in one transaction. Its change records outlive it.
+// in one transaction. Its change records outlive it. Its definition is not asked
+// for: it may be damaged.
 type drop struct {
 	db *DB
-	t  *storage.Table
+	t  *storage.StoredTable
 }
 
 func (d *drop) step(ctx context.Context, c *pgx.Conn, _ time.Time) (storage.Progress, error) {
@@ -48,16 +51,16 @@ func (d *drop) step(ctx context.Context, c *pgx.Conn, _ time.Time) (storage.Prog
 	if err != nil {
 		return storage.Progress{}, d.explain(gone(err))
 	}
-	d.db.defs.forget(d.t.ID)
+	d.db.defs.forget(d.t.Table.ID)
 	return storage.Progress{Done: rows, Total: rows, Finished: true}, nil
 }
 
 // relations lists those that are there, the rows first, as writers take them. A
 // reader of an index may meet the drop half way: then it is the drop that gives up.
 func (d *drop) relations(ctx context.Context, c *pgx.Conn) ([]string, error) {
-	names := []string{rowsOf(d.t.ID)}
-	for _, ix := range d.t.Indexes {
-		names = append(names, entriesOf(ix.ID), unsortedOf(ix.ID))
+	names := []string{rowsOf(d.t.Table.ID)}
+	for _, ix := range slices.Sorted(maps.Values(d.t.Indexes)) {
+		names = append(names, entriesOf(ix), unsortedOf(ix))
 	}
 	rows, err := c.Query(ctx, "SELECT n FROM unnest($1::text[]) WITH ORDINALITY u(n, i) WHERE to_regclass(n) IS NOT NULL ORDER BY i", names)
 	if err != nil {
@@ -99,10 +102,10 @@ func (d *drop) remove(ctx context.Context, c *pgx.Conn, names []string, wait tim
 		// A statement of its own: the next one sees what was waited for. Who
 		// stores statistics has this row; who asks for a sample has kept the
 		// table from being marked.
-		if _, err := tx.Exec(ctx, lockStats, int64(d.t.ID)); err != nil {
+		if _, err := tx.Exec(ctx, lockStats, int64(d.t.Table.ID)); err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, forgetTable, int64(d.t.ID)).Scan(&rows); err != nil {
+		if err := tx.QueryRow(ctx, forgetTable, int64(d.t.Table.ID)).Scan(&rows); err != nil {
 			if errors.Is(err, pgx.ErrNoRows) {
 				return storage.ErrNoWork
 			}
@@ -113,7 +116,7 @@ func (d *drop) remove(ctx context.Context, c *pgx.Conn, names []string, wait tim
 				return err
 			}
 		}
-		return d.db.changed(ctx, tx, d.t.ID)
+		return d.db.changed(ctx, tx, d.t.Table.ID)
 	})
 	return rows, err
 }
@@ -155,7 +158,7 @@ func (d *drop) insist(ctx context.Context, c *pgx.Conn, names []string, cause er
 	if err != nil {
 		return 0, err
 	}
-	return 0, fmt.Errorf("remove table %q: %w: %w", d.t.Name(), &storage.Held{Holder: holder}, cause)
+	return 0, fmt.Errorf("remove table %q: %w: %w", d.t.Name, &storage.Held{Holder: holder}, cause)
 }
 
 // whoHolds describes the one that has held some of the relations longest,
@@ -202,7 +205,7 @@ func (d *drop) explain(err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == codeDependents {
 		return fmt.Errorf("%w: table %q cannot be removed until what others made on its storage is: %s: %w",
-			storage.ErrUnavailable, d.t.Name(), strings.ReplaceAll(pg.Detail, "\n", "; "), err)
+			storage.ErrUnavailable, d.t.Name, strings.ReplaceAll(pg.Detail, "\n", "; "), err)
 	}
 	return err
 }

@@ -16,12 +16,9 @@ import (
 	"github.com/extenddb/extenddb/server/storage"
 )
 
-// redefine gives a table what next returns for its current definition, and the
-// next version. An error of next is returned as it is.
-func (db *DB) redefine(
-	ctx context.Context, account, name string, next func(*storage.Table) (storage.Status, ddb.TableDefinition, error),
-) (*storage.Table, error) {
-	r := redefinition{db: db, next: next}
+// redefine gives a table its next version: what r.next returns for its current
+// definition, an error of which is returned as it is.
+func (db *DB) redefine(ctx context.Context, account, name string, r redefinition) (*storage.Table, error) {
 	err := db.certain(ctx, func() error {
 		return db.call(ctx, func(c *pgxpool.Conn) error {
 			r.refused = nil
@@ -45,13 +42,14 @@ func (db *DB) redefine(
 	return r.made, nil
 }
 
-// redefinition is what redefine remembers from try to try.
+// redefinition is what redefine is to do, and remembers from try to try.
 type redefinition struct {
 	db      *DB
-	next    func(*storage.Table) (storage.Status, ddb.TableDefinition, error)
+	drop    bool // make it DELETING
+	next    func(*storage.Table) (ddb.TableDefinition, error)
 	refused error          // by next
 	made    *storage.Table // by the last try
-	text    []byte         // its definition
+	text    []byte         // its definition; nil: as it was
 	doubt   *storage.Table // made by a try whose COMMIT was not answered
 }
 
@@ -63,7 +61,7 @@ func (r *redefinition) run(ctx context.Context, tx pgx.Tx, account, name string)
 		return err
 	}
 	r.made = nil
-	cur, err := readTable(ctx, tx, byName, account, name)
+	cur, err := r.current(ctx, tx, account, name)
 	if r.doubt != nil && (err == nil || isNotFound(err)) {
 		if done, err := r.settled(ctx, tx, cur); done || err != nil {
 			return err
@@ -72,16 +70,31 @@ func (r *redefinition) run(ctx context.Context, tx pgx.Tx, account, name string)
 	if err != nil {
 		return err
 	}
-	status, def, err := r.next(cur)
+	def, err := r.next(cur)
 	if err != nil {
 		r.refused = err
 		return err
 	}
-	if status == storage.Deleting && cur.Status == status {
+	switch {
+	case !r.drop:
+		return r.set(ctx, tx, cur, def)
+	case cur.Status == storage.Deleting:
 		r.made = cur
 		return nil
 	}
-	return r.set(ctx, tx, cur, status, def)
+	return r.mark(ctx, tx, cur)
+}
+
+// current reads the definition. That of a table to drop may be damaged.
+func (r *redefinition) current(ctx context.Context, tx pgx.Tx, account, name string) (*storage.Table, error) {
+	s, err := readStored(ctx, tx, byName, account, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case r.drop:
+		return s.DecodeToDrop()
+	}
+	return s.Decode()
 }
 
 // settled finds out whether the try in doubt was carried out: its row is
@@ -94,7 +107,7 @@ func (r *redefinition) settled(ctx context.Context, tx pgx.Tx, cur *storage.Tabl
 	case (cur == nil || cur.ID != d.ID) && d.Status == storage.Deleting: // and then it went
 		done = true
 	case cur != nil && cur.ID == d.ID:
-		err = tx.QueryRow(ctx, "SELECT version = $2 AND status = $3 AND definition = $4 FROM extenddb.tables WHERE id = $1",
+		err = tx.QueryRow(ctx, "SELECT version = $2 AND status = $3 AND definition = coalesce($4, definition) FROM extenddb.tables WHERE id = $1",
 			int64(d.ID), d.Version, int16(d.Status), r.text).Scan(&done)
 	}
 	if err == nil && !done {
@@ -104,8 +117,20 @@ func (r *redefinition) settled(ctx context.Context, tx pgx.Tx, cur *storage.Tabl
 	return done, err
 }
 
+// mark makes a table DELETING, and leaves its definition alone.
+func (r *redefinition) mark(ctx context.Context, tx pgx.Tx, cur *storage.Table) error {
+	made := *cur
+	made.Version, made.Status = cur.Version+1, storage.Deleting
+	if _, err := tx.Exec(ctx, "UPDATE extenddb.tables SET version = $2, status = $3 WHERE id = $1",
+		int64(cur.ID), made.Version, int16(made.Status)); err != nil {
+		return err
+	}
+	r.made = &made
+	return r.db.changed(ctx, tx, cur.ID)
+}
+
 // set writes the next version of a table.
-func (r *redefinition) set(ctx context.Context, tx pgx.Tx, cur *storage.Table, status storage.Status, def ddb.TableDefinition) error {
+func (r *redefinition) set(ctx context.Context, tx pgx.Tx, cur *storage.Table, def ddb.TableDefinition) error {
 	ids := make([]storage.IndexID, 0, len(cur.Indexes))
 	for _, name := range indexNames(&def) {
 		ix := cur.Index(name)
@@ -115,7 +140,7 @@ func (r *redefinition) set(ctx context.Context, tx pgx.Tx, cur *storage.Table, s
 		ids = append(ids, ix.ID)
 	}
 	next := *cur
-	next.Version, next.Status, next.Def = cur.Version+1, status, def
+	next.Version, next.Def = cur.Version+1, def
 	made, err := storage.NewTable(next, ids)
 	if err != nil || len(ids) != len(cur.Indexes) || made.Name() != cur.Name() || !slices.Equal(made.KeyAttrs(), cur.KeyAttrs()) {
 		return fmt.Errorf("%w: update changes name, keys or indexes of table %q", storage.ErrInvalid, cur.Name())
@@ -124,8 +149,8 @@ func (r *redefinition) set(ctx context.Context, tx pgx.Tx, cur *storage.Table, s
 	if err != nil {
 		return fmt.Errorf("%w: encode definition: %w", storage.ErrInvalid, err)
 	}
-	if _, err := tx.Exec(ctx, "UPDATE extenddb.tables SET version = $2, status = $3, definition = $4 WHERE id = $1",
-		int64(cur.ID), made.Version, int16(status), text); err != nil {
+	if _, err := tx.Exec(ctx, "UPDATE extenddb.tables SET version = $2, definition = $3 WHERE id = $1",
+		int64(cur.ID), made.Version, text); err != nil {
 		return err
 	}
 	r.made, r.text = made, text

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -100,7 +101,11 @@ func (db *DB) UpdateTable(
 func (db *DB) DropTable(ctx context.Context, account, name string, check func(*storage.Table) error) (*storage.Table, error) {
 	var made *storage.Table
 	err := db.change(ctx, false, func(tx *tx) error {
-		cur, err := tx.cat.named(account, name)
+		e, err := tx.cat.find(account, name)
+		if err != nil {
+			return err
+		}
+		cur, err := e.toDrop()
 		if err != nil {
 			return err
 		}
@@ -110,10 +115,8 @@ func (db *DB) DropTable(ctx context.Context, account, name string, check func(*s
 		if made = cur; cur.Status == storage.Deleting {
 			return nil
 		}
-		if made, err = tx.redefine(cur, storage.Deleting, cur.Def); err != nil {
-			return err
-		}
-		return tx.run(sqlLeave, int64(cur.ID), db.stats.total(cur.ID))
+		made, err = tx.leave(e, db.stats.total(cur.ID))
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -168,6 +171,31 @@ func (tx *tx) insertTable(t storage.Table) (*storage.Table, error) {
 	tx.setCatalog(tx.cat.with(made))
 	tx.onCommit(func() { tx.w.db.stats.created(made.ID, made.Created) })
 	return made, nil
+}
+
+// leave makes a table DELETING, and leaves its definition alone, which may be
+// damaged; total is what is to be removed, 0 when nobody knows.
+func (tx *tx) leave(e *entry, total int64) (*storage.Table, error) {
+	next := *e
+	next.status, next.version = storage.Deleting, e.version+1
+	later := func(t *storage.Table, err error) (*storage.Table, error) {
+		if err != nil {
+			return nil, err
+		}
+		marked := *t
+		marked.Status, marked.Version = next.status, next.version
+		return &marked, nil
+	}
+	next.table = sync.OnceValues(func() (*storage.Table, error) { return later(e.table()) })
+	next.toDrop = func() (*storage.Table, error) { return later(e.toDrop()) }
+	if err := tx.run(sqlMark, next.version, int64(next.status), int64(e.id)); err != nil {
+		return nil, err
+	}
+	if err := tx.run(sqlLeave, int64(e.id), total); err != nil {
+		return nil, err
+	}
+	tx.setCatalog(tx.cat.withEntry(&next))
+	return next.toDrop()
 }
 
 // redefine gives a table its next version.

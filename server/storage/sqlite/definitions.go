@@ -4,8 +4,6 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -35,10 +33,12 @@ type entry struct {
 	version       int64
 	longKeys      bool                           // see noteKey
 	table         func() (*storage.Table, error) // ErrCorrupt
+	toDrop        func() (*storage.Table, error) // see storage.StoredTable
 }
 
 func newEntry(t *storage.Table) *entry {
-	return &entry{t.ID, t.Account, t.Name(), t.Status, t.Version, false, func() (*storage.Table, error) { return t, nil }}
+	known := func() (*storage.Table, error) { return t, nil }
+	return &entry{t.ID, t.Account, t.Name(), t.Status, t.Version, false, known, known}
 }
 
 func newCatalog(entries []*entry) *catalog {
@@ -61,8 +61,16 @@ func newCatalog(entries []*entry) *catalog {
 
 // named returns a table, ErrTableNotFound when there is none.
 func (c *catalog) named(acct, name string) (*storage.Table, error) {
+	e, err := c.find(acct, name)
+	if err != nil {
+		return nil, err
+	}
+	return e.table()
+}
+
+func (c *catalog) find(acct, name string) (*entry, error) {
 	if a := c.accounts[acct]; a != nil && a.tables[name] != nil {
-		return a.tables[name].table()
+		return a.tables[name], nil
 	}
 	return nil, storage.ErrTableNotFound
 }
@@ -97,11 +105,17 @@ func (c *catalog) proves(t *storage.Table) error {
 
 // with returns a catalog that holds t, in place of a version of it if any.
 func (c *catalog) with(t *storage.Table) *catalog {
-	n := c.copy(t.Account)
-	a, e := n.accounts[t.Account], newEntry(t)
-	if old := n.byID[e.id]; old != nil {
+	e := newEntry(t)
+	if old := c.byID[e.id]; old != nil {
 		e.longKeys = old.longKeys
 	}
+	return c.withEntry(e)
+}
+
+// withEntry is with for an entry that is nobody else's.
+func (c *catalog) withEntry(e *entry) *catalog {
+	n := c.copy(e.account)
+	a := n.accounts[e.account]
 	if _, there := a.tables[e.name]; !there {
 		i, _ := slices.BinarySearch(a.names, e.name)
 		a.names = slices.Insert(slices.Clone(a.names), i, e.name)
@@ -114,19 +128,17 @@ func (c *catalog) with(t *storage.Table) *catalog {
 func (c *catalog) withLongKeys(id storage.TableID) *catalog {
 	e := *c.byID[id]
 	e.longKeys = true
-	n := c.copy(e.account)
-	n.accounts[e.account].tables[e.name], n.byID[id] = &e, &e
-	return n
+	return c.withEntry(&e)
 }
 
-// without returns a catalog that lacks t.
-func (c *catalog) without(t *storage.Table) *catalog {
-	n := c.copy(t.Account)
-	a := n.accounts[t.Account]
-	i, _ := slices.BinarySearch(a.names, t.Name())
+// without returns a catalog that lacks e.
+func (c *catalog) without(e *entry) *catalog {
+	n := c.copy(e.account)
+	a := n.accounts[e.account]
+	i, _ := slices.BinarySearch(a.names, e.name)
 	a.names = slices.Delete(slices.Clone(a.names), i, i+1)
-	delete(a.tables, t.Name())
-	delete(n.byID, t.ID)
+	delete(a.tables, e.name)
+	delete(n.byID, e.id)
 	return n
 }
 
@@ -172,32 +184,10 @@ func (db *DB) load(ctx context.Context, c *conn, crashed bool) error {
 // storedEntry reads the current row of a query that begins with sqlTables. ids
 // may be filled in until the definition is asked for.
 func storedEntry(s *stmt, ids map[string]storage.IndexID) *entry {
-	stored := storedTable{storage.Table{
+	stored := storage.StoredTable{Table: storage.Table{
 		ID: storage.TableID(s.colInt(0)), UUID: string(s.colBlob(1)), Account: string(s.colBlob(2)), Version: s.colInt(3),
 		Status: storage.Status(s.colInt(4)), Created: time.UnixMilli(s.colInt(5)).UTC(),
-	}, slices.Clone(s.colBlob(6)), ids}
-	t := &stored.t
-	return &entry{t.ID, t.Account, string(s.colBlob(7)), t.Status, t.Version, s.colInt(8) != 0, sync.OnceValues(stored.decode)}
-}
-
-// storedTable is a row of the catalog.
-type storedTable struct {
-	t   storage.Table // without its definition
-	def []byte
-	ids map[string]storage.IndexID
-}
-
-func (s *storedTable) decode() (*storage.Table, error) {
-	if err := json.Unmarshal(s.def, &s.t.Def); err != nil {
-		return nil, fmt.Errorf("%w: definition of table %d: %w", storage.ErrCorrupt, s.t.ID, err)
-	}
-	var ids []storage.IndexID
-	for _, name := range indexNames(&s.t.Def) {
-		ids = append(ids, s.ids[name])
-	}
-	made, err := storage.NewTable(s.t, ids)
-	if err != nil || slices.Contains(ids, 0) || len(ids) != len(s.ids) {
-		return nil, fmt.Errorf("%w: indexes of table %q do not fit its definition", storage.ErrCorrupt, s.t.Def.TableName)
-	}
-	return made, nil
+	}, Name: string(s.colBlob(7)), Definition: slices.Clone(s.colBlob(6)), Indexes: ids}
+	t := &stored.Table
+	return &entry{t.ID, t.Account, stored.Name, t.Status, t.Version, s.colInt(8) != 0, sync.OnceValues(stored.Decode), stored.DecodeToDrop}
 }

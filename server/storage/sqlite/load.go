@@ -287,14 +287,8 @@ func (tx *tx) loading(id storage.TableID) (*entry, error) {
 // forsake makes a CREATING table DELETING; total is what is to be removed, 0
 // when nobody knows.
 func (tx *tx) forsake(e *entry, total int64) error {
-	t, err := e.table()
-	if err != nil {
-		return err
-	}
-	if _, err := tx.redefine(t, storage.Deleting, t.Def); err != nil {
-		return err
-	}
-	return tx.run(sqlLeave, int64(t.ID), total)
+	_, err := tx.leave(e, total)
+	return err
 }
 
 // endLoads makes tables DELETING whose load ended with its process, and

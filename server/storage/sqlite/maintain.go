@@ -28,6 +28,7 @@ const (
 type claims struct {
 	mu   sync.Mutex
 	held map[storage.Work]struct{}
+	told map[storage.Work]struct{} // of those that cannot be done
 }
 
 func (c *claims) init() { c.held = map[storage.Work]struct{}{} }
@@ -71,6 +72,18 @@ func (db *DB) dropping(e *entry) bool {
 	return e.status == storage.Deleting || e.status == storage.Creating && !db.loads.has(e.id)
 }
 
+// tell reports whether it is news that w cannot be done.
+func (c *claims) tell(w storage.Work) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, told := c.told[w]
+	if c.told == nil {
+		c.told = map[storage.Work]struct{}{}
+	}
+	c.told[w] = struct{}{}
+	return !told
+}
+
 func (c *claims) has(w storage.Work) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,15 +101,21 @@ func (db *DB) Claim(ctx context.Context, w storage.Work) (storage.Lease, error) 
 		return nil, err
 	}
 	l := &lease{db: db, w: w}
-	t, err := l.table()
+	e, err := l.entry()
 	if err != nil {
 		return nil, err
 	}
 	switch w.Kind {
 	case storage.TableDrop:
-		l.step = (&drop{db: db, t: t}).step
+		l.step = (&drop{db: db, id: e.id}).step
 	case storage.Statistics:
-		l.step = (&count{db: db, id: t.ID, before: db.stats.changes(t.ID)}).step
+		if _, err := e.table(); err != nil { // it stays like that: to be told once
+			if db.work.tell(w) {
+				db.o.Log.ErrorContext(ctx, "a table cannot be used", "err", err)
+			}
+			return nil, storage.ErrNoWork
+		}
+		l.step = (&count{db: db, id: e.id, before: db.stats.changes(e.id)}).step
 	case storage.TokenExpiry, storage.RecordTrim:
 		l.step = (&trim{db: db, kind: w.Kind}).step
 	}
@@ -121,15 +140,15 @@ type lease struct {
 	once sync.Once
 }
 
-// table returns the table if there is still such work on it; nil when the work
+// entry returns the table if there is still such work on it; nil when the work
 // is of none, which is there at any time.
-func (l *lease) table() (*storage.Table, error) {
+func (l *lease) entry() (*entry, error) {
 	if l.w.Kind == storage.TokenExpiry || l.w.Kind == storage.RecordTrim {
 		return nil, nil
 	}
 	t := l.db.cat.Load().byID[l.w.Table]
 	if t != nil && (l.w.Kind == storage.TableDrop && l.db.dropping(t) || l.w.Kind == storage.Statistics && t.status == storage.Active) {
-		return t.table()
+		return t, nil
 	}
 	return nil, storage.ErrNoWork
 }
@@ -140,7 +159,7 @@ func (l *lease) Step(ctx context.Context, now time.Time) (storage.Progress, erro
 		return storage.Progress{}, err
 	}
 	defer l.db.life.Leave()
-	if _, err := l.table(); err != nil {
+	if _, err := l.entry(); err != nil {
 		return storage.Progress{}, err
 	}
 	p, err := l.step(ctx, now)
@@ -161,10 +180,12 @@ func (l *lease) Release() error {
 }
 
 // drop removes a DELETING table: entries, rows, then in one transaction with
-// the last of them the catalog row. How far it is, the storage itself tells.
+// the last of them the catalog row. How far it is, the storage itself tells. The
+// table's definition is not asked for: it may be damaged.
 type drop struct {
-	db *DB
-	t  *storage.Table
+	db      *DB
+	id      storage.TableID
+	indexes []storage.IndexID // nil: not read yet
 }
 
 func (d *drop) step(ctx context.Context, _ time.Time) (p storage.Progress, err error) {
@@ -183,15 +204,21 @@ func (d *drop) step(ctx context.Context, _ time.Time) (p storage.Progress, err e
 
 // some removes what fits into a step.
 func (d *drop) some(tx *tx) (storage.Progress, error) {
-	switch e := tx.cat.byID[d.t.ID]; {
+	e := tx.cat.byID[d.id]
+	switch {
 	case e == nil:
 		return storage.Progress{}, storage.ErrNoWork
 	case e.status == storage.Creating:
 		return storage.Progress{}, tx.forsake(e, 0)
 	}
-	done, total, err := tx.left(d.t.ID)
+	done, total, err := tx.left(d.id)
 	if err != nil {
 		return storage.Progress{}, err
+	}
+	if d.indexes == nil {
+		if d.indexes, err = tx.indexes(d.id); err != nil {
+			return storage.Progress{}, err
+		}
 	}
 	clk, removed, bytes, size := d.db.o.Clock, 0, 0, 0
 	begin := clk.Now()
@@ -214,16 +241,33 @@ func (d *drop) some(tx *tx) (storage.Progress, error) {
 	}
 	p := storage.Progress{Done: done, Total: total, Finished: !more}
 	if more {
-		return p, tx.run(sqlDropped, done, total, int64(d.t.ID))
+		return p, tx.run(sqlDropped, done, total, int64(d.id))
 	}
 	for _, sql := range forget() {
-		if err := tx.run(sql, int64(d.t.ID)); err != nil {
+		if err := tx.run(sql, int64(d.id)); err != nil {
 			return storage.Progress{}, err
 		}
 	}
-	tx.setCatalog(tx.cat.without(d.t))
-	tx.onCommit(func() { d.db.stats.forget(d.t.ID) })
+	tx.setCatalog(tx.cat.without(e))
+	tx.onCommit(func() { d.db.stats.forget(d.id) })
 	return p, nil
+}
+
+// indexes lists those that the catalog has of a table.
+func (tx *tx) indexes(id storage.TableID) ([]storage.IndexID, error) {
+	st, err := tx.w.s.stmt(sqlIndexes)
+	if err != nil {
+		return nil, err
+	}
+	st.bindInt(1, int64(id))
+	ids := []storage.IndexID{}
+	for {
+		more, err := st.step()
+		if err != nil || !more {
+			return ids, err
+		}
+		ids = append(ids, storage.IndexID(st.colInt(0)))
+	}
 }
 
 func (tx *tx) left(id storage.TableID) (done, total int64, err error) {
@@ -245,8 +289,8 @@ func (tx *tx) left(id storage.TableID) (done, total int64, err error) {
 
 // page removes some entries, or rows when no entry is left; n is 0 at the end.
 func (d *drop) page(tx *tx) (n, bytes int, err error) {
-	for _, ix := range d.t.Indexes {
-		if n, err = tx.dropEntries(ix.ID); n > 0 || err != nil {
+	for _, ix := range d.indexes {
+		if n, err = tx.dropEntries(ix); n > 0 || err != nil {
 			return n, 0, err
 		}
 	}
@@ -254,7 +298,7 @@ func (d *drop) page(tx *tx) (n, bytes int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	st.bindInt(1, int64(d.t.ID))
+	st.bindInt(1, int64(d.id))
 	st.bindInt(2, dropPage)
 	ids := make([]int64, 0, dropPage)
 	for {

@@ -153,47 +153,6 @@ func TestForeignLockFile(t *testing.T) {
 	mustOpen(t, Options{Path: path})
 }
 
-// TestDamagedDefinitions: a definition that cannot be read takes its own table
-// away, and no other.
-func TestDamagedDefinitions(t *testing.T) {
-	t.Parallel()
-	for name, damage := range map[string]string{
-		"index lost":      "DELETE FROM indexes WHERE t = 1",
-		"definition lost": "UPDATE tables SET definition = x'7b' WHERE id = 1",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			path := filepath.Join(t.TempDir(), "a.db")
-			db := mustOpen(t, Options{Path: path})
-			create(t, db, definition("bad"))
-			create(t, db, definition("good"))
-			if err := db.Close(); err != nil {
-				t.Fatal(err)
-			}
-			script(t, path, damage)
-			db = mustOpen(t, Options{Path: path})
-			_, err := db.Table(t.Context(), acct, "bad")
-			wantErr(t, err, storage.ErrCorrupt)
-			_, _, err = db.Describe(t.Context(), acct, "bad")
-			wantErr(t, err, storage.ErrCorrupt)
-			_, err = db.CreateTable(t.Context(), acct, definition("bad"), instant())
-			wantErr(t, err, storage.ErrCorrupt)
-			_, err = db.DropTable(t.Context(), acct, "bad", func(*storage.Table) error { return nil })
-			wantErr(t, err, storage.ErrCorrupt)
-			wantErr(t, db.Check(t.Context()), storage.ErrCorrupt)
-			names, _, err := db.Tables(t.Context(), acct, "", 10)
-			if err != nil || len(names) != 2 {
-				t.Errorf("tables %v (%v)", names, err)
-			}
-			good, err := db.Table(t.Context(), acct, "good")
-			if err != nil {
-				t.Fatal(err)
-			}
-			mustPut(t, db, good, item("p", "s"))
-		})
-	}
-}
-
 // script runs statements on a file, as another program would.
 func script(t *testing.T, path, sql string) {
 	t.Helper()

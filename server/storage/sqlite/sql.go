@@ -57,6 +57,7 @@ const (
 		UPDATE tables SET status = 2, version = version + 1 WHERE status = 3; COMMIT`
 
 	// Drops.
+	sqlMark       = "UPDATE tables SET version = ?, status = ? WHERE id = ?"
 	sqlLeave      = "INSERT INTO leftovers (t, done, total) VALUES (?, 0, ?)"
 	sqlLeft       = "SELECT done, total FROM leftovers WHERE t = ?"
 	sqlDropped    = "UPDATE leftovers SET done = ?, total = ? WHERE t = ?"
