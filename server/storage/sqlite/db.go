@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -101,6 +102,8 @@ type DB struct {
 	path    string
 	tmp     string // directory to remove at the end
 	lock    *flock.Flock
+	newLock bool     // there was no lock file before
+	newLog  bool     // nor a log
 	files   []fileID // what the paths must name as long as it is open
 	life    storage.Life
 	closing sync.Once
@@ -111,8 +114,8 @@ type DB struct {
 	stats   *tracker
 	work    claims
 	loads   loads
-	snaps   snapshots
-	bufs    sync.Pool // of *chunk
+	snaps   *storage.OpenSnapshots
+	bufs    sync.Pool // of *storage.RowBuffer
 }
 
 var _ storage.Engine = (*DB)(nil)
@@ -125,8 +128,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	o.setDefaults()
 	db := &DB{o: o, path: o.Path}
 	db.work.init()
-	db.snaps.init(max(1, o.Readers/2), func() { db.w.cutLog() })
-	db.bufs.New = func() any { return new(chunk) }
+	db.snaps = storage.NewOpenSnapshots(max(1, o.Readers/2))
+	db.bufs.New = func() any { return new(storage.RowBuffer) }
 	if err := db.open(ctx); err != nil {
 		db.abandon()
 		return nil, opening(o.Path, err)
@@ -169,6 +172,9 @@ func (db *DB) take(ctx context.Context, m migrate.Options) (c *conn, crashed boo
 	if err != nil {
 		return nil, false, err
 	}
+	if _, err := os.Lstat(db.path + lockSuffix); errors.Is(err, fs.ErrNotExist) {
+		db.newLock = true
+	}
 	if db.lock, err = awaitLock(ctx, db.o.Clock, m, func() (*flock.Flock, error) {
 		return takeLock(db.path, db.o.AdminSocket, db.o.Clock.Now())
 	}); err != nil {
@@ -187,6 +193,7 @@ func (db *DB) take(ctx context.Context, m migrate.Options) (c *conn, crashed boo
 	}
 	_, err = os.Stat(db.path + "-wal") // closing in order removes it
 	crashed = err == nil
+	db.newLog = errors.Is(err, fs.ErrNotExist)
 	c, err = openConn(db.path)
 	return c, crashed, err
 }
@@ -205,12 +212,33 @@ func (db *DB) place() (err error) {
 	return nil
 }
 
-// abandon frees what a failed open holds.
+// abandon frees what a failed open holds. The lock file is removed if it was not
+// there before: while it is locked, so that whoever locks the removed one finds
+// out (see inPlace), or where that is not possible, when it is free.
 func (db *DB) abandon() {
 	if db.w != nil {
 		db.w.closeConn()
 	}
+	if db.newLog {
+		removeEmptyLog(db.path)
+	}
+	gone := db.lock == nil || !db.newLock || os.Remove(db.lock.Path()) == nil
 	db.release()
+	if !gone {
+		_ = os.Remove(db.lock.Path()) // it is harmless
+	}
+}
+
+// removeEmptyLog removes the log of a database that nobody has open, unless
+// there is something in it. SQLite leaves it when the disk is full.
+func removeEmptyLog(path string) {
+	info, err := os.Stat(path + "-wal")
+	if err == nil && info.Size() == 0 {
+		err = os.Remove(path + "-wal")
+	}
+	if err == nil {
+		_ = os.Remove(path + "-shm") // of no use without
+	}
 }
 
 func (db *DB) release() {
@@ -285,7 +313,7 @@ func (db *DB) Close() (err error) {
 	db.closing.Do(func() {
 		db.life.Close()
 		db.loads.discard()
-		db.snaps.close()
+		db.snaps.Close()
 		db.pool.close()
 		err = public(db.w.stop())
 		db.release()

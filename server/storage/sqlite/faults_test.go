@@ -31,7 +31,7 @@ func smallDisk(t *testing.T, size int) string {
 		t.Skipf("cannot mount a tmpfs: %v: %s", err, out)
 	}
 	t.Cleanup(func() {
-		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
+		if out, err := exec.Command("umount", "-l", dir).CombinedOutput(); err != nil {
 			t.Errorf("umount: %v: %s", err, out)
 		}
 	})
@@ -213,6 +213,9 @@ func TestStartFaults(t *testing.T) {
 	if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); err == nil {
 		t.Fatal("the disk is not full")
 	}
+	if err := os.Remove(path + lockSuffix); err != nil {
+		t.Fatal(err)
+	}
 	_, open := Open(t.Context(), Options{Path: path})
 	_, migration := Migrate(t.Context(), Options{Path: path}, migrate.Options{NoCopy: true})
 	for _, err := range []error{open, migration} {
@@ -221,6 +224,9 @@ func TestStartFaults(t *testing.T) {
 		if want := "open " + path + ": no space left on the disk of " + dir; err.Error() != want {
 			t.Errorf("a full disk: %v, want %s", err, want)
 		}
+	}
+	if left := filesOf(t, dir); left != "a.db, filler" {
+		t.Errorf("left behind: %s", left)
 	}
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)

@@ -127,11 +127,11 @@ func planOf(ctx context.Context, o Options, m migrate.Options) (p migrate.Plan, 
 func Migrate(ctx context.Context, o Options, m migrate.Options) (done migrate.Done, err error) {
 	o.setDefaults()
 	db := &DB{o: o, path: o.Path}
-	defer db.release()
-	done, err = db.migrateAlone(ctx, m)
-	if err != nil {
+	if done, err = db.migrateAlone(ctx, m); err != nil {
+		db.abandon()
 		return done, opening(o.Path, err)
 	}
+	db.release()
 	return done, nil
 }
 

@@ -87,8 +87,17 @@ func TestForeignFilesAreRefused(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "a.db")
 			c.make(t, path)
 			before, _ := os.ReadFile(path)
-			_, err := Open(t.Context(), Options{Path: path})
+			if err := os.Remove(path + lockSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			names := filesOf(t, filepath.Dir(path))
+			_, err := Migrate(t.Context(), Options{Path: path}, migrate.Options{})
 			wantErr(t, err, c.want)
+			_, err = Open(t.Context(), Options{Path: path})
+			wantErr(t, err, c.want)
+			if left := filesOf(t, filepath.Dir(path)); left != names {
+				t.Errorf("there is %s, and was %s", left, names)
+			}
 			if !strings.HasPrefix(err.Error(), "open "+path+": ") {
 				t.Errorf("error %q does not name the file", err)
 			}
@@ -99,6 +108,20 @@ func TestForeignFilesAreRefused(t *testing.T) {
 			wantErr(t, err, c.want) // and the lock was given back
 		})
 	}
+}
+
+// filesOf lists a directory.
+func filesOf(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return strings.Join(names, ", ")
 }
 
 // TestCompanionsAreRefused: the log of a database in use may be empty, as a new
