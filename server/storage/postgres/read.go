@@ -131,12 +131,15 @@ func (db *DB) GetAll(ctx context.Context, ks []storage.TableKey, budget int) (ro
 			tables = append(tables, k.Table)
 		}
 	}
-	limit := 0 // for the database, where the rows may be too many for the budget
+	limit, room := 0, budget // for the database, where the rows may be too many; for us, where they should not be
 	if budget > 0 && !db.allFit(tables, len(ks), budget) {
-		limit = budget
+		limit, room = budget, 0
 	}
 	err = db.call(ctx, func(c *pgxpool.Conn) (err error) {
-		rows, err = getAll(ctx, c.Conn(), tables, ks, limit)
+		rows, err = getAll(ctx, c.Conn(), tables, ks, limit, room)
+		if errors.Is(err, errWide) { // they were narrow until now
+			rows, err = getAll(ctx, c.Conn(), tables, ks, budget, 0)
+		}
 		return db.orOutdated(ctx, c.Conn(), err, tables...)
 	})
 	if err != nil {
@@ -171,8 +174,15 @@ func (db *DB) allFit(tables []*storage.Table, rows, budget int) bool {
 	return true
 }
 
-// getAll reads all keys, or as many as are within a budget.
-func getAll(ctx context.Context, c *pgx.Conn, tables []*storage.Table, ks []storage.TableKey, budget int) ([]*storage.Row, error) {
+// errWide: rows do not fit, contrary to what was known of them. It stays inside.
+var errWide = errors.New("rows are wider than was known")
+
+// getAll reads all keys, or as many as are within a budget, which the database
+// keeps. It holds no more than room, if that is given: rows come in any order,
+// and are thrown away with errWide when they are more.
+func getAll(
+	ctx context.Context, c *pgx.Conn, tables []*storage.Table, ks []storage.TableKey, budget, room int,
+) ([]*storage.Row, error) {
 	q := newAllQuery(ks)
 	var src source
 	if len(q.ids) == 1 {
@@ -189,7 +199,7 @@ func getAll(ctx context.Context, c *pgx.Conn, tables []*storage.Table, ks []stor
 		binary := []int16{pgx.BinaryFormatCode}
 		src = resultSource{c.PgConn().ExecParams(ctx, q.sql(budget > 0), values, oids, binary, binary)}
 	}
-	rows, n, proved := make([]*storage.Row, len(ks)), 0, 0
+	rows, n, proved, size := make([]*storage.Row, len(ks)), 0, 0, 0
 	for {
 		cols, err := src.next()
 		if err != nil {
@@ -208,15 +218,21 @@ func getAll(ctx context.Context, c *pgx.Conn, tables []*storage.Table, ks []stor
 			continue
 		}
 		n++
-		if cols[4] != nil {
+		if size += len(cols[4]); room > 0 && size > room {
+			rows = nil
+		}
+		if cols[4] != nil && rows != nil {
 			rows[i] = ownRow(ks[i].Key, cols[1:])
 		}
 	}
 	if err := src.close(); err != nil {
 		return nil, err
 	}
-	if proved < len(tables) {
+	switch {
+	case proved < len(tables):
 		return nil, errOutdated
+	case rows == nil:
+		return nil, errWide
 	}
 	return rows[:n], nil
 }

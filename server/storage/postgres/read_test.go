@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -199,11 +200,11 @@ func TestRoundTrips(t *testing.T) {
 	for name, read := range map[string]func() error{
 		"Get": func() error { _, err := get(t.Context(), c, tab, k); return err },
 		"GetAll of one table": func() error {
-			_, err := getAll(t.Context(), c, []*storage.Table{tab}, one, 1000)
+			_, err := getAll(t.Context(), c, []*storage.Table{tab}, one, 1000, 0)
 			return err
 		},
 		"GetAll of two tables": func() error {
-			_, err := getAll(t.Context(), c, []*storage.Table{tab, other}, append(one, storage.TableKey{Table: other, Key: k}), 1000)
+			_, err := getAll(t.Context(), c, []*storage.Table{tab, other}, append(one, storage.TableKey{Table: other, Key: k}), 1000, 0)
 			return err
 		},
 		"cursor": func() error {
@@ -279,7 +280,7 @@ func TestBudgetIsKeptByTheServer(t *testing.T) {
 			tables = append(tables, other)
 		}
 		before := traffic.received.Load()
-		rows, err := getAll(t.Context(), c, tables, x.ks, x.budget)
+		rows, err := getAll(t.Context(), c, tables, x.ks, x.budget, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -294,6 +295,34 @@ func TestBudgetIsKeptByTheServer(t *testing.T) {
 		if got := traffic.received.Load() - before; got > int64(len(rows)*(stored+1000)+20_000) {
 			t.Errorf("budget %d: %d bytes came for %d rows", x.budget, got, len(rows))
 		}
+	}
+}
+
+// TestSurpriseTakesNoMemory: of rows that are wider than was known, no more are
+// held than fit. It counts what the process allocates, and so runs alone.
+func TestSurpriseTakesNoMemory(t *testing.T) {
+	db := mustOpen(t, Options{})
+	tab := mustCreate(t, db, ranged("t"))
+	var items []ddb.Item
+	var ks []storage.TableKey
+	for i := range 100 { // 39 MB
+		items = append(items, row("p", i, strings.Repeat("x", 390_000)))
+		ks = append(ks, storage.TableKey{Table: tab, Key: mustKey(t, tab, items[i])})
+	}
+	fill(t, mustConnect(t, db.o.URL), tab, items...)
+	var before, after runtime.MemStats
+	db.reads.pace(itemsOf(tab.ID)).width.Store(50)
+	runtime.ReadMemStats(&before)
+	rows, err := db.GetAll(t.Context(), ks, 1<<20)
+	runtime.ReadMemStats(&after)
+	if err != nil || len(rows) != 3 {
+		t.Fatalf("%d rows (%v)", len(rows), err)
+	}
+	if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 8 {
+		t.Errorf("it took %d MiB", took)
+	}
+	if width := db.reads.pace(itemsOf(tab.ID)).width.Load(); width < 390_000 {
+		t.Errorf("rows are taken for %d bytes", width)
 	}
 }
 
