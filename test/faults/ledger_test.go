@@ -41,6 +41,7 @@ type ledger struct {
 	counts   [4]int // by outcome
 	slowest  time.Duration
 	problems []error
+	lossy    bool // what is acknowledged now will be lost
 }
 
 func newLedger() *ledger {
@@ -69,8 +70,11 @@ func (l *ledger) hopeless() bool {
 func (l *ledger) record(id string, keys []string, o outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ops[id] = op{keys, o}
 	l.counts[o]++
+	if l.lossy {
+		o = refused
+	}
+	l.ops[id] = op{keys, o}
 	for _, key := range keys {
 		if o != refused {
 			l.done[key]++
@@ -86,6 +90,9 @@ func (l *ledger) recordOwned(key string, value int, o outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.counts[o]++
+	if l.lossy {
+		return
+	}
 	switch o {
 	case acked:
 		l.owned[key] = []int{value}

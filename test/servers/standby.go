@@ -72,11 +72,16 @@ func (s *PostgreSQL) copyOf(primary *PostgreSQL) error {
 }
 
 // Synchronous makes the server wait for its standby before it acknowledges
-// what is committed, and waits until that holds.
+// what is committed, for as long as the test runs, and waits until that holds.
 func (s *PostgreSQL) Synchronous(t testing.TB) {
 	t.Helper()
-	s.set(t, "synchronous_standby_names", standbyName)
+	s.set(t.Context(), t, "synchronous_standby_names", standbyName)
 	s.Await(t, "SELECT sync_state = 'sync' FROM pg_stat_replication")
+	t.Cleanup(func() { // or what ends the test would wait for a standby that has ended
+		if s.running() {
+			s.set(context.WithoutCancel(t.Context()), t, "synchronous_standby_names", "")
+		}
+	})
 }
 
 // Unfollow makes a standby receive nothing more of its primary, once it has
@@ -88,7 +93,7 @@ func (s *PostgreSQL) Unfollow(t testing.TB, primary *PostgreSQL) {
 		t.Fatal(err)
 	}
 	s.Await(t, "SELECT pg_last_wal_replay_lsn() >= '"+lsn+"'::pg_lsn")
-	s.set(t, "primary_conninfo", "")
+	s.set(t.Context(), t, "primary_conninfo", "")
 	primary.Await(t, "SELECT count(*) = 0 FROM pg_stat_replication")
 }
 
@@ -98,10 +103,10 @@ func (s *PostgreSQL) Promote(t testing.TB) {
 	s.Await(t, "SELECT pg_promote()")
 }
 
-func (s *PostgreSQL) set(t testing.TB, name, value string) {
+func (s *PostgreSQL) set(ctx context.Context, t testing.TB, name, value string) {
 	t.Helper()
 	for _, sql := range []string{fmt.Sprintf("ALTER SYSTEM SET %s = '%s'", name, value), "SELECT pg_reload_conf()"} {
-		if err := s.exec(t.Context(), sql); err != nil {
+		if err := s.exec(ctx, sql); err != nil {
 			t.Fatal(err)
 		}
 	}
