@@ -196,7 +196,9 @@ func (l *loading) isActive() bool {
 	active := false
 	err := l.db.withConn(ctx, func(c *pgxpool.Conn) error {
 		t, err := readTable(ctx, c, byID, int64(l.table.ID))
-		active = err == nil && t.Status == storage.Active
+		if active = err == nil && t.Status == storage.Active; active {
+			err = replicate(ctx, c.Conn())
+		}
 		return err
 	})
 	return err == nil && active

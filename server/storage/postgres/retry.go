@@ -77,6 +77,9 @@ func (db *DB) certain(ctx context.Context, f func() error) error {
 			return err
 		}
 		again := db.retry(ctx, f)
+		if again == nil {
+			again = db.withConn(ctx, func(c *pgxpool.Conn) error { return replicate(ctx, c.Conn()) })
+		}
 		switch {
 		case settles(again):
 			return again
@@ -119,6 +122,9 @@ func (db *DB) inTx(ctx context.Context, c *pgxpool.Conn, f func(tx pgx.Tx) error
 		return fmt.Errorf("%w: %w", storage.ErrInDoubt, err)
 	} else if err != nil {
 		return err
+	}
+	if err := replicated(ctx, c.Conn()); err != nil {
+		return only(storage.ErrInDoubt, err)
 	}
 	return nil
 }

@@ -56,6 +56,8 @@ type wire struct {
 	waits   atomic.Bool  // for something to come
 	moves   atomic.Uint64
 	lost    atomic.Bool
+	// unreplicated: what was committed last may be lost, see replicate.
+	unreplicated atomic.Bool
 
 	last            uint64 // of the goroutine that counts rounds: moves then
 	rounds, answers int    // of waiting while nothing moved; see answersLost
@@ -111,6 +113,7 @@ func (x *wires) install(cfg *pgxpool.Config) {
 		x.all[w] = struct{}{}
 		return w, nil
 	}
+	cfg.ConnConfig.OnNotice = notice
 	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
 		ctx, cancel := context.WithTimeout(atOnce(ctx), connectTimeout)
 		defer cancel()
@@ -129,8 +132,9 @@ func (x *wires) install(cfg *pgxpool.Config) {
 	}
 }
 
-func wireOf(c *pgx.Conn) *wire {
-	conn := c.PgConn().Conn()
+func wireOf(c *pgx.Conn) *wire { return wireBelow(c.PgConn().Conn()) }
+
+func wireBelow(conn net.Conn) *wire {
 	if over, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
 		conn = over.NetConn()
 	}

@@ -266,7 +266,7 @@ func (db *DB) store(ctx context.Context, conn *pgxpool.Conn, c *change) error {
 		return errOvertaken
 	}
 	db.stats.touch(c.t.ID, int64(rows))
-	return nil
+	return replicated(ctx, conn.Conn())
 }
 
 // writing returns the statement of a change, and its arguments.

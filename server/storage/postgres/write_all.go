@@ -67,7 +67,7 @@ func (db *DB) transact(ctx context.Context, cs []*change, token *storage.Token, 
 	t.order()
 	since := db.o.Clock.Now()
 	for stale, conflicts, waits, doubts := 0, 0, 0, 0; ; {
-		err := db.withWriter(ctx, func(conn *pgxpool.Conn) error { return t.run(ctx, conn) })
+		err := db.withWriter(ctx, func(conn *pgxpool.Conn) error { return t.try(ctx, conn) })
 		var lost *doubt
 		again := false
 		switch {
@@ -77,8 +77,6 @@ func (db *DB) transact(ctx context.Context, cs []*change, token *storage.Token, 
 			}
 			t.doubt, doubts = lost, doubts+1
 			again = doubts < maxDoubts && db.o.Clock.Now().Sub(since) < doubtTime
-		case errors.Is(err, storage.ErrReplayed) && t.doubt != nil:
-			err, t.doubt = nil, nil // by this very call
 		case errors.Is(err, storage.ErrStale):
 			if stale++; stale < maxStale {
 				t.fresh = true
@@ -141,6 +139,19 @@ func (t *transaction) final(err error) error {
 
 // only is an error of one kind, however many the cause is of.
 func only(kind, cause error) error { return fmt.Errorf("%w: %s", kind, cause.Error()) }
+
+// try is run, or finds that a try before has done it.
+func (t *transaction) try(ctx context.Context, conn *pgxpool.Conn) error {
+	err := t.run(ctx, conn)
+	if t.doubt == nil || err != nil && !errors.Is(err, storage.ErrReplayed) {
+		return err
+	}
+	if err := replicate(ctx, conn.Conn()); err != nil {
+		return err
+	}
+	t.doubt = nil
+	return nil
+}
 
 // run is one attempt: rows and places are locked and read in one trip, written
 // and committed in another.
@@ -343,7 +354,6 @@ func (t *transaction) settle(rows []*storage.Row) (settled bool, err error) {
 		}
 	}
 	if settled {
-		t.doubt = nil
 		return true, nil
 	}
 	return false, storage.ErrInDoubt
@@ -449,7 +459,7 @@ func (t *transaction) commit(ctx context.Context, conn *pgxpool.Conn) error {
 	case tag.String() != "COMMIT":
 		return fmt.Errorf("%w: answer %q to COMMIT", storage.ErrUnavailable, tag)
 	}
-	return nil
+	return replicated(ctx, conn.Conn())
 }
 
 // rollback ends the transaction, if there is one. A connection that cannot is
