@@ -223,7 +223,7 @@ func (l *loading) duplicate(ctx context.Context, c *pgx.Conn, rows []storage.Loa
 			first = i
 		}
 		seen[both] = struct{}{}
-		pks, sks = append(pks, k.PK), append(sks, orEmpty(k.SK))
+		pks, sks = append(pks, k.PK), append(sks, notNil(k.SK))
 	}
 	var stored *int64
 	err := c.QueryRow(ctx, "SELECT min(u.i) FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY u(pk, sk, i) JOIN "+

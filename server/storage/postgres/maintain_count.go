@@ -73,12 +73,12 @@ func (n *count) page(ctx context.Context, c *pgx.Conn) (seen int, err error) {
 	to := []any{&pk, &sk, &size}
 	if n.ix == 0 { // no key is empty: the first page begins there
 		rows, err = c.Query(ctx, "SELECT pk, sk, size FROM "+rowsOf(n.t.ID)+" WHERE (pk, sk) > ($1, $2) ORDER BY pk, sk LIMIT $3",
-			mode, orEmpty(n.after.PK), orEmpty(n.after.SK), countPage)
+			mode, notNil(n.after.PK), notNil(n.after.SK), countPage)
 	} else {
 		to = []any{&p, &s, &pk, &sk, &size}
 		rows, err = c.Query(ctx, "SELECT p, s, pk, sk, size FROM "+entriesOf(n.ix)+
 			" WHERE (p, s, pk, sk) > ($1, $2, $3, $4) ORDER BY p, s, pk, sk LIMIT $5",
-			mode, orEmpty(n.after.P), orEmpty(n.after.S), orEmpty(n.after.PK), orEmpty(n.after.SK), countPage)
+			mode, notNil(n.after.P), notNil(n.after.S), notNil(n.after.PK), notNil(n.after.SK), countPage)
 	}
 	if err != nil {
 		return 0, gone(err)
@@ -95,14 +95,6 @@ func (n *count) page(ctx context.Context, c *pgx.Conn) (seen int, err error) {
 	})
 	n.done += int64(seen)
 	return seen, gone(err)
-}
-
-// orEmpty makes a value of no bytes, which NULL is not.
-func orEmpty(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
 }
 
 // gone turns the error of a statement on a relation that was dropped.
