@@ -4,12 +4,16 @@ package postgres
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/extenddb/extenddb/format/ddb"
 	"github.com/extenddb/extenddb/server/storage"
@@ -17,16 +21,32 @@ import (
 	"github.com/extenddb/extenddb/test/servers"
 )
 
-// manual returns the statements of docs/postgresql.md, block by block.
-func manual(t testing.TB) []string {
+// manualText is docs/postgresql.md.
+func manualText(t testing.TB) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/postgresql.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var blocks []string
-	for _, m := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllSubmatch(text, -1) {
-		blocks = append(blocks, string(m[1]))
+	return string(text)
+}
+
+// manual returns the statements of the manual, block by block. Its other blocks
+// are commands, of which this test knows.
+func manual(t testing.TB) []string {
+	t.Helper()
+	var blocks, commands []string
+	for _, m := range regexp.MustCompile("(?s)```(.*?)\n(.*?)```").FindAllStringSubmatch(manualText(t), -1) {
+		if m[1] == "sql" {
+			blocks = append(blocks, m[2])
+			continue
+		}
+		word, _, _ := strings.Cut(m[2], " ")
+		commands = append(commands, word)
+	}
+	// The first one is for a database in another place: those of package cli serve.
+	if want := []string{"extenddb", "pg_dump", "pg_restore", "pg_basebackup"}; !slices.Equal(commands, want) {
+		t.Errorf("the manual has the commands %q, and these are tested: %q", commands, want)
 	}
 	if len(blocks) < 9 || !strings.Contains(blocks[0], "CREATE ROLE") || !strings.Contains(blocks[1], "CREATE SCHEMA") {
 		t.Fatalf("the manual has the blocks %q", blocks)
@@ -80,12 +100,14 @@ func TestManual(t *testing.T) {
 		}
 		mustExec(t, as, block)
 	}
+	holderIsNamed(t, s, theirs, blocks)
 	for _, forbidden := range []string{"CREATE SCHEMA more", "CREATE ROLE more", "CREATE DATABASE more", "CREATE EXTENSION pg_trgm"} {
 		if _, err := theirs.Exec(t.Context(), forbidden); codeOf(err) != codePrivilege {
 			t.Errorf("%s: %v", forbidden, err)
 		}
 	}
 	t.Run("dump", func(t *testing.T) { dumped(t, s, url, copying) })
+	t.Run("base backup", func(t *testing.T) { copiedWhole(t, s, admin) })
 	if _, err := db.DropTable(t.Context(), "a", "T", agree); err != nil {
 		t.Fatal(err)
 	}
@@ -110,18 +132,54 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// command runs the command of the manual that begins with a word.
-func command(t *testing.T, dir, word string, env ...string) {
+// holderIsNamed: the statement about streams names who holds their records
+// back, in any database.
+func holderIsNamed(t *testing.T, s *servers.PostgreSQL, c *pgx.Conn, blocks []string) {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/postgresql.md")
+	holder := mustConnect(t, s.URL("postgres"))
+	mustExec(t, holder, "BEGIN")
+	mustExec(t, holder, "SELECT pg_current_xact_id()")
+	i := slices.IndexFunc(blocks, func(b string) bool { return strings.Contains(b, "pg_prepared_xacts") })
+	if i < 0 {
+		t.Fatal("the manual does not tell who holds streams back")
+	}
+	rows, err := c.Query(t.Context(), blocks[i])
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := regexp.MustCompile("(?m)^" + word + " .*$").Find(text)
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", string(line))
+	who, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (string, error) {
+		values, err := row.Values()
+		return fmt.Sprint(values[:2]), err
+	})
+	if want := fmt.Sprintf("[postgres %d]", holder.PgConn().PID()); err != nil || !slices.Contains(who, want) {
+		t.Errorf("%q hold records back, want %s (%v)", who, want, err)
+	}
+	mustExec(t, holder, "ROLLBACK")
+}
+
+// copiedWhole copies the cluster as the manual says, with the role it says.
+func copiedWhole(t *testing.T, s *servers.PostgreSQL, admin *pgx.Conn) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Join(s.Dir, "test.log"), 0o644); err != nil { // ours, in the middle of the server's
+		t.Fatal(err)
+	}
+	mustExec(t, admin, regexp.MustCompile("CREATE ROLE base [^`]*").FindString(manualText(t)))
+	command(t, dir, "pg_basebackup", "REPLICATION_URL="+strings.Replace(s.URL("postgres"), servers.Superuser+"@", "base:change%20this@", 1))
+	if _, err := os.Stat(filepath.Join(dir, "base", "backup_manifest")); err != nil { // written last
+		t.Error(err)
+	}
+}
+
+// command runs the command of the manual that begins with a word. What it keeps
+// under /srv is in dir.
+func command(t *testing.T, dir, word string, env ...string) {
+	t.Helper()
+	line := regexp.MustCompile("(?m)^" + word + " .*$").FindString(manualText(t))
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(line, "/srv/", dir+"/"))
 	cmd.Dir = dir
 	cmd.Env = slices.Concat(os.Environ(), []string{"PATH=" + servers.ClientPath(t)}, env)
-	if out, err := cmd.CombinedOutput(); line == nil || err != nil {
+	if out, err := cmd.CombinedOutput(); line == "" || err != nil {
 		t.Fatalf("%q: %v\n%s", line, err, out)
 	}
 }
