@@ -209,9 +209,9 @@ func (db *DB) Ping(ctx context.Context) error {
 // Close implements storage.Lifecycle.
 func (db *DB) Close() error {
 	db.closing.Do(func() {
-		db.life.Close()
+		db.await()
 		done := make(chan struct{})
-		go db.wires.endAfter(closeTime, done)
+		go db.wires.endAfter(closeTime, false, done)
 		var all sync.WaitGroup
 		all.Go(db.snaps.close)
 		all.Go(func() { _ = db.stats.flush(context.Background()) }) // else it will be counted later
@@ -224,9 +224,21 @@ func (db *DB) Close() error {
 	return nil
 }
 
-// closeTime is what Close takes, once no call is inside, from a database that
-// does not answer.
+// closeTime is how long Close takes it from a database that it does not answer,
+// and how long Close takes once no call is inside.
 const closeTime = 10 * time.Second
+
+// await lets no call in any more and waits for those inside: as long as they
+// take, if the database answers.
+func (db *DB) await() {
+	done, ended := make(chan struct{}), make(chan bool, 1)
+	go func() { ended <- db.wires.endAfter(closeTime, true, done) }()
+	db.life.Close()
+	close(done)
+	if <-ended {
+		db.o.Log.Warn("the database does not answer: calls that waited for it were given up", "after", closeTime)
+	}
+}
 
 // call runs f inside the engine with a connection of the pool; the error is one
 // of storage.
@@ -256,6 +268,9 @@ func (db *DB) withConn(ctx context.Context, f func(c *pgxpool.Conn) error) error
 }
 
 func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	if db.wires.over() {
+		return nil, storage.ErrClosed
+	}
 	if barred := db.barred.Load(); barred != nil {
 		return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, *barred)
 	}

@@ -66,7 +66,9 @@ func (s *session) start(c *pgx.Conn) {
 func (s *session) end() {
 	ctx, cancel := context.WithTimeout(context.Background(), byeTime)
 	defer cancel()
-	_ = s.do(ctx, s.db.leave, nil) // a row that stays is pruned
+	if !s.db.wires.over() {
+		_ = s.do(ctx, s.db.leave, nil) // a row that stays is pruned
+	}
 	s.stop()
 	<-s.done
 }

@@ -214,14 +214,22 @@ func (x *wires) list() []*wire {
 	return all
 }
 
-// endAfter ends all connections, and those to come, unless it is done before.
-func (x *wires) endAfter(d time.Duration, done <-chan struct{}) {
-	late, stop := clock.Real{}.After(d) // the network knows no other time
-	defer stop()
-	select {
-	case <-done:
-		return
-	case <-late:
+// endAfter ends all connections, and those to come, unless it is done before;
+// silent: not as long as something comes through any. It reports whether it did.
+func (x *wires) endAfter(d time.Duration, silent bool, done <-chan struct{}) bool {
+	for heard := x.heard.Load(); ; {
+		late, stop := clock.Real{}.After(d) // the network knows no other time
+		select {
+		case <-done:
+			stop()
+			return false
+		case <-late:
+		}
+		now := x.heard.Load()
+		if !silent || now == heard {
+			break
+		}
+		heard = now
 	}
 	x.mu.Lock()
 	x.ended = true
@@ -229,6 +237,14 @@ func (x *wires) endAfter(d time.Duration, done <-chan struct{}) {
 	for _, w := range x.list() {
 		w.giveUp()
 	}
+	return true
+}
+
+// over reports whether there are to be no more connections.
+func (x *wires) over() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.ended
 }
 
 // giveUp ends who waits with errSilent.

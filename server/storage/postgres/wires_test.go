@@ -3,13 +3,17 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/test/servers"
 )
@@ -180,5 +184,65 @@ func TestLongWaits(t *testing.T) {
 	}
 	if got := value(t, c, tab, "x", "n"); got != "6" {
 		t.Errorf("x is %s, want 6", got)
+	}
+}
+
+// TestCloseWithCallsOnSilentNetwork: calls that wait for a database that answers
+// nothing, and that nobody cancels, hold Close up for some seconds only.
+func TestCloseWithCallsOnSilentNetwork(t *testing.T) {
+	t.Parallel()
+	r, through := newRelay(t, servers.Database(t))
+	var log bytes.Buffer
+	silent, calls := make(chan struct{}, 1), 0
+	o := Options{URL: through, MaxConns: 8, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	rounds(&o) // no other watch ends it
+	o.hooks.write.before = func(context.Context, ...*change) error {
+		if calls++; calls == 2 { // the first prepares the statements
+			r.mute()
+			silent <- struct{}{}
+		}
+		return nil
+	}
+	db := mustOpen(t, o)
+	tab := create(t, db, hashTable("t"))
+	mustWrite(t, db, add(tab, "x", 1))
+	done := make(chan error, 1)
+	go func() {
+		_, err := db.Write(context.WithoutCancel(t.Context()), add(tab, "x", 1))
+		done <- err
+	}()
+	<-silent
+	began := time.Now()
+	must(t, db.Close())
+	if took := time.Since(began); took < closeTime || took > closeTime+4*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if err := <-done; !errors.Is(err, storage.ErrInDoubt) {
+		t.Errorf("the write: %v", err)
+	}
+	if !strings.Contains(log.String(), "the database does not answer") {
+		t.Errorf("the log tells nothing:\n%s", log.String())
+	}
+	r.cut()
+}
+
+// TestCloseWaitsForCalls for as long as the database answers.
+func TestCloseWaitsForCalls(t *testing.T) {
+	t.Parallel()
+	x, done, ended := &wires{}, make(chan struct{}), make(chan bool, 1)
+	go func() { ended <- x.endAfter(time.Second, true, done) }()
+	for range 30 {
+		tick, _ := clock.Real{}.After(50 * time.Millisecond)
+		<-tick
+		x.heard.Add(1)
+		select {
+		case <-ended:
+			t.Fatal("connections through which something comes were ended")
+		default:
+		}
+	}
+	close(done)
+	if <-ended || x.over() {
+		t.Error("ended although all is done")
 	}
 }
