@@ -5,7 +5,9 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 
+	"github.com/extenddb/extenddb/server/api"
 	"github.com/extenddb/extenddb/server/auth"
 	"github.com/extenddb/extenddb/server/storage"
 )
@@ -18,16 +20,17 @@ const maxStale = 10
 type finder func(name string) (*storage.Table, error)
 
 // withTables runs f with the tables it finds: again when storage says that a
-// definition it was given is out of date, and once more when it says that a
-// table is gone. Another server may have dropped that one and made another of
-// its name, while what is cached here still names the old one. f must start
-// afresh each time.
+// definition it was given is out of date, and once more when a table is said to
+// be gone or what was found does not take the request. Another server may have
+// changed a table, or dropped it and made another of its name, while what is
+// cached here still says what was; a refusal is none that storage has proved.
+// f must start afresh each time.
 func (e *Engine) withTables(ctx context.Context, id auth.Identity, f func(find finder) error) error {
 	var found []*storage.Table
 	fresh := false
 	find := func(name string) (*storage.Table, error) {
 		t, err := e.table(ctx, id, name, fresh)
-		if err == nil {
+		if err == nil && !slices.ContainsFunc(found, func(f *storage.Table) bool { return f.ID == t.ID }) {
 			found = append(found, t)
 		}
 		return t, err
@@ -39,15 +42,10 @@ func (e *Engine) withTables(ctx context.Context, id auth.Identity, f func(find f
 		case try == maxStale:
 			return err
 		case errors.Is(err, storage.ErrStale):
-		case errors.Is(err, storage.ErrTableNotFound) && !fresh:
-			replaced, failed := e.replaced(ctx, id, found)
-			if failed != nil {
-				return failed
-			}
-			if !replaced {
+		case !fresh && (errors.Is(err, storage.ErrTableNotFound) || refuses(err)):
+			if fresh, err = e.outdated(ctx, id, found, err); !fresh {
 				return err
 			}
-			fresh = true
 		default:
 			return err
 		}
@@ -65,19 +63,34 @@ func (e *Engine) withTable(ctx context.Context, id auth.Identity, name string, f
 	})
 }
 
-// replaced reports whether one of the tables has made way for another one of
-// its name.
-func (e *Engine) replaced(ctx context.Context, id auth.Identity, tables []*storage.Table) (bool, error) {
+// refuses reports whether an operation ended because the request does not fit
+// the tables it is for.
+func refuses(err error) bool {
+	var fault *api.Error
+	if !errors.As(err, &fault) {
+		return false
+	}
+	return fault.Code == api.CodeValidation ||
+		slices.ContainsFunc(fault.Reasons, func(r api.CancellationReason) bool { return r.Code == api.ReasonValidation })
+}
+
+// outdated reports whether one of the tables is not any more what was found: it
+// has changed, or has made way for another one of its name. What to answer
+// otherwise is cause, unless that cannot be told.
+func (e *Engine) outdated(ctx context.Context, id auth.Identity, tables []*storage.Table, cause error) (bool, error) {
 	for _, t := range tables {
 		switch now, err := e.table(ctx, id, t.Name(), true); {
 		case errors.Is(err, storage.ErrTableNotFound):
+			if !errors.Is(cause, storage.ErrTableNotFound) {
+				cause = err
+			}
 		case err != nil:
 			return false, err
-		case now.ID != t.ID:
+		case now.ID != t.ID || now.Version != t.Version:
 			return true, nil
 		}
 	}
-	return false, nil
+	return false, cause
 }
 
 // table looks a table up for a data operation: one that is being created or

@@ -68,6 +68,57 @@ func TestStaleNames(t *testing.T) {
 	}
 }
 
+// TestStaleDefinitions: what does not fit a definition that was cached is not
+// refused when it fits the one that there is, and is not found when there is none.
+func TestStaleDefinitions(t *testing.T) {
+	t.Parallel()
+	for _, gone := range []bool{false, true} {
+		for _, c := range dataCalls() {
+			stub := newCached(testStores()["memory"](t), 0)
+			table, looked := stub.OnTable, 0
+			stub.OnTable = func(ctx context.Context, account, name string) (*storage.Table, error) {
+				old, err := table(ctx, account, name)
+				if err == nil {
+					old.Hash.Name, old.Range = "former", nil
+				}
+				return old, err
+			}
+			describe := stub.Engine.Describe
+			stub.OnDescribe = func(ctx context.Context, account, name string) (*storage.Table, storage.Stats, error) {
+				if looked++; gone {
+					return nil, storage.Stats{}, storage.ErrTableNotFound
+				}
+				return describe(ctx, account, name)
+			}
+			r := newRig(t, stub, writeTables()...)
+			switch got := r.do(c.op, c.request); {
+			case gone && got != notFound, !gone && strings.Contains(got, "Exception"):
+				t.Errorf("gone %v: %s %s\n got %s", gone, c.op, c.request, got)
+			}
+			if c.op == "Scan" && !gone {
+				continue // which asks of a definition nothing but the table
+			}
+			if looked == 0 || looked > 4 {
+				t.Errorf("gone %v: %s: looked %d times", gone, c.op, looked)
+			}
+		}
+	}
+}
+
+// TestRefusalsNobodyCanProve: a request is not refused by a definition of which
+// nobody can tell whether it holds.
+func TestRefusalsNobodyCanProve(t *testing.T) {
+	t.Parallel()
+	stub := &storagetest.Stub{Engine: testStores()["memory"](t)}
+	r := newRig(t, stub, writeTables()...)
+	const wrong = `{"TableName":"hash","Key":{"pk":{"N":"1"}}}`
+	r.want("GetItem", wrong, ve+"The provided key element does not match the schema")
+	stub.OnDescribe = func(context.Context, string, string) (*storage.Table, storage.Stats, error) {
+		return nil, storage.Stats{}, storage.ErrUnavailable
+	}
+	r.want("GetItem", wrong, unavailable)
+}
+
 // TestStaleNamesOfNothing: a table that is gone is looked for once, and what
 // keeps that from being done is not taken for its being gone.
 func TestStaleNamesOfNothing(t *testing.T) {
