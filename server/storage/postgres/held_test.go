@@ -110,7 +110,7 @@ func TestHeldRows(t *testing.T) {
 					return nil
 				})
 			}()
-			awaitWaiters(t, watch, min(conns-1, 6))
+			awaitWaiters(t, watch, min(conns-1, 5))
 			others(t, db, other)
 			if err := <-done; err != nil {
 				t.Error(err)
@@ -119,6 +119,44 @@ func TestHeldRows(t *testing.T) {
 				t.Errorf("it took %v", took)
 			}
 		})
+	}
+}
+
+// TestHeldTable: however many write a table that somebody else holds, those who
+// write another do not wait for that.
+func TestHeldTable(t *testing.T) {
+	t.Parallel()
+	url := servers.Database(t)
+	db, watch, holder := mustOpen(t, Options{URL: url, MaxConns: 8}), mustConnect(t, url), mustConnect(t, url)
+	tab, other := create(t, db, hashTable("held")), create(t, db, hashTable("other"))
+	mustWrite(t, db, put(other, item("x")))
+	mustExec(t, holder, "BEGIN")
+	mustExec(t, holder, "LOCK TABLE "+rowsOf(tab.ID)+" IN SHARE MODE")
+	done := make(chan error, 1)
+	go func() {
+		done <- together(40, func(i int) error {
+			ws := []storage.Write{put(tab, item(fmt.Sprint(i)))}
+			if i%2 == 0 {
+				_, err := db.WriteAll(t.Context(), ws, nil)
+				return err
+			}
+			_, err := db.Write(t.Context(), ws[0])
+			return err
+		})
+	}()
+	awaitWaiters(t, watch, db.writers.ofOneTable())
+	others(t, db, other)
+	ctx, cancel := context.WithTimeout(t.Context(), lockTime/2)
+	defer cancel()
+	if _, err := db.Write(ctx, put(other, item("y"))); err != nil {
+		t.Errorf("Write beside a table that is held: %v", err)
+	}
+	if _, err := db.WriteAll(ctx, []storage.Write{put(other, item("y")), put(other, item("z"))}, nil); err != nil {
+		t.Errorf("WriteAll beside a table that is held: %v", err)
+	}
+	mustExec(t, holder, "ROLLBACK")
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

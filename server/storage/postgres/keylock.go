@@ -5,6 +5,7 @@ package postgres
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -34,20 +35,28 @@ type keyLock struct {
 	token chan struct{} // waiters are served in order
 }
 
+// errLate is why a lock was not got: those before do not end.
+var errLate = errors.New("those before do not end")
+
 // lockKeys takes the locks of the rows of some changes: ErrConflict when those
 // before do not end. Who holds a connection must not call it.
 func (db *DB) lockKeys(ctx context.Context, cs ...*change) (unlock func(), err error) {
-	return db.writes.keys.lock(ctx, db.o.Clock, cs...)
-}
-
-// lock takes the locks of some rows, always in the same order.
-func (k *keyLocks) lock(ctx context.Context, clk clock.Clock, cs ...*change) (unlock func(), err error) {
 	names := make([]string, len(cs))
 	for i, c := range cs {
 		names[i] = lockName(c.w.Table.ID, c.w.Key)
 	}
+	unlock, err = db.writes.keys.lock(ctx, db.o.Clock, keyWait, 1, names)
+	if errors.Is(err, errLate) {
+		err = fmt.Errorf("%w: other writes of the key did not end within %s", storage.ErrConflict, keyWait)
+	}
+	return unlock, err
+}
+
+// lock takes the locks of some names, each of which so many may hold, always in
+// the same order and within a time: errLate.
+func (k *keyLocks) lock(ctx context.Context, clk clock.Clock, within time.Duration, holders int, names []string) (unlock func(), err error) {
 	slices.Sort(names)
-	own, held := k.find(slices.Compact(names)), 0
+	own, held := k.find(slices.Compact(names), holders), 0
 	unlock = func() {
 		for _, l := range own[:held] {
 			<-l.token
@@ -63,7 +72,7 @@ func (k *keyLocks) lock(ctx context.Context, clk clock.Clock, cs ...*change) (un
 		default:
 		}
 		if late == nil {
-			after, stop := clk.After(keyWait)
+			after, stop := clk.After(within)
 			defer stop()
 			late = after
 		}
@@ -71,7 +80,7 @@ func (k *keyLocks) lock(ctx context.Context, clk clock.Clock, cs ...*change) (un
 		case token <- struct{}{}:
 		case <-late:
 			unlock()
-			return nil, fmt.Errorf("%w: other writes of the key did not end within %s", storage.ErrConflict, keyWait)
+			return nil, errLate
 		case <-ctx.Done():
 			unlock()
 			return nil, ctx.Err()
@@ -81,7 +90,7 @@ func (k *keyLocks) lock(ctx context.Context, clk clock.Clock, cs ...*change) (un
 }
 
 // find returns the locks of some names, which stay until they are left.
-func (k *keyLocks) find(names []string) []*keyLock {
+func (k *keyLocks) find(names []string, holders int) []*keyLock {
 	own := make([]*keyLock, len(names))
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -91,7 +100,7 @@ func (k *keyLocks) find(names []string) []*keyLock {
 	for i, name := range names {
 		l := k.rows[name]
 		if l == nil {
-			l = &keyLock{name: name, token: make(chan struct{}, 1)}
+			l = &keyLock{name: name, token: make(chan struct{}, holders)}
 			k.rows[name] = l
 		}
 		l.users++

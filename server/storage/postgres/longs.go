@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -24,8 +25,25 @@ func newWriters(maxConns int) *longs {
 	return &longs{make(chan struct{}, maxConns-max(1, min(2, maxConns/4)))}
 }
 
+// ofOneTable is how many of them may write the same table: somebody else may
+// have locked all of it, and those who write others do not wait for that.
+func (l *longs) ofOneTable() int { return max(1, cap(l.free)-max(1, cap(l.free)/4)) }
+
 // withWriter is withConn for one who writes rows.
-func (db *DB) withWriter(ctx context.Context, f func(c *pgxpool.Conn) error) error {
+func (db *DB) withWriter(ctx context.Context, cs []*change, f func(c *pgxpool.Conn) error) error {
+	names := make([]string, len(cs))
+	for i, c := range cs {
+		names[i] = rowsOf(c.w.Table.ID)
+	}
+	leave, err := db.writes.tables.lock(ctx, db.o.Clock, db.o.AcquireTimeout, db.writers.ofOneTable(), names)
+	if errors.Is(err, errLate) {
+		return fmt.Errorf("%w: no connection for a write of the table became free within %s: those that write it wait, for locks of others perhaps",
+			storage.ErrUnavailable, db.o.AcquireTimeout)
+	}
+	if err != nil {
+		return err
+	}
+	defer leave()
 	release, ok := db.writers.try()
 	if !ok {
 		wait, stop := db.o.Clock.After(db.o.AcquireTimeout)

@@ -30,6 +30,7 @@ const (
 // writes is what writers share. The zero value is ready.
 type writes struct {
 	keys    keyLocks
+	tables  keyLocks // see withWriter
 	long    longKeys
 	helpers atomic.Int32 // of all calls of WriteEach
 	horizon horizon
@@ -139,7 +140,7 @@ func (db *DB) carryOut(ctx context.Context, c *change) error {
 	defer unlock()
 	settled := false
 	if c.w.Blind {
-		err = db.withWriter(ctx, func(conn *pgxpool.Conn) (err error) {
+		err = db.withWriter(ctx, []*change{c}, func(conn *pgxpool.Conn) (err error) {
 			settled, err = db.writeBlind(ctx, conn, c)
 			return err
 		})
@@ -148,7 +149,7 @@ func (db *DB) carryOut(ctx context.Context, c *change) error {
 		return err
 	}
 	if err == nil {
-		err = db.withWriter(ctx, func(conn *pgxpool.Conn) error { return db.modify(ctx, conn, c) })
+		err = db.withWriter(ctx, []*change{c}, func(conn *pgxpool.Conn) error { return db.modify(ctx, conn, c) })
 	}
 	if err == nil || isFinal(err) {
 		return err

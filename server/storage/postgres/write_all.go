@@ -67,7 +67,7 @@ func (db *DB) transact(ctx context.Context, cs []*change, token *storage.Token, 
 	t.order()
 	since := db.o.Clock.Now()
 	for stale, conflicts, waits, doubts := 0, 0, 0, 0; ; {
-		err := db.withWriter(ctx, func(conn *pgxpool.Conn) error { return t.try(ctx, conn) })
+		err := db.withWriter(ctx, cs, func(conn *pgxpool.Conn) error { return t.try(ctx, conn) })
 		var lost *doubt
 		again := false
 		switch {

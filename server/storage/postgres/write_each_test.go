@@ -18,17 +18,18 @@ func TestKeyLocks(t *testing.T) {
 	t.Parallel()
 	var locks keyLocks
 	tab := &storage.Table{ID: 1}
-	of := func(pks ...string) (cs []*change) {
+	lock := func(ctx context.Context, pks ...string) (unlock func(), err error) {
+		var names []string
 		for _, pk := range pks {
-			cs = append(cs, &change{w: storage.Write{Table: tab, Key: storage.Key{PK: []byte(pk)}}})
+			names = append(names, lockName(tab.ID, storage.Key{PK: []byte(pk)}))
 		}
-		return cs
+		return locks.lock(ctx, clock.Real{}, keyWait, 1, names)
 	}
 	counters, all := map[string]int{"a": 0, "b": 0}, []string{"a", "b"}
 	err := together(8, func(i int) error {
 		for range 200 {
 			own := []string{all[i%2], all[1-i%2], all[i%2]}[:1+i%3] // the same one twice, too
-			unlock, err := locks.lock(t.Context(), clock.Real{}, of(own...)...)
+			unlock, err := lock(t.Context(), own...)
 			if err != nil {
 				return err
 			}
@@ -43,17 +44,17 @@ func TestKeyLocks(t *testing.T) {
 	if want := 200 * 5; err != nil || counters["a"] != want || counters["b"] != want {
 		t.Errorf("%v, want %d of each: %v", counters, want, err)
 	}
-	unlock, err := locks.lock(t.Context(), clock.Real{}, of("b")...)
+	unlock, err := lock(t.Context(), "b")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := locks.lock(ctx, clock.Real{}, of("a", "b")...); !errors.Is(err, context.Canceled) {
+	if _, err := lock(ctx, "a", "b"); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want %v", err, context.Canceled)
 	}
 	for i := range 10_000 { // others are not held up
-		other, err := locks.lock(ctx, clock.Real{}, of(fmt.Sprint("other", i))...)
+		other, err := lock(ctx, fmt.Sprint("other", i))
 		if err != nil {
 			t.Fatal(err)
 		}
