@@ -67,7 +67,8 @@ func (l *loading) index(ctx context.Context, progress func(done, total int64)) (
 // sort moves the entries of an index to where they belong, in order, each page
 // in a transaction of its own. They are sorted in one that only reads, which
 // leaves them in a file of the session: no stream waits for it, nor does it hold
-// a snapshot for longer.
+// a snapshot for longer. Then they are nowhere else: the disk need not hold them
+// three times.
 func (l *loading) sort(ctx context.Context, c *pgx.Conn, ix *storage.Index) (err error) {
 	defer func() {
 		if err != nil {
@@ -82,6 +83,9 @@ func (l *loading) sort(ctx context.Context, c *pgx.Conn, ix *storage.Index) (err
 			" NO SCROLL CURSOR WITH HOLD FOR SELECT size, p, s, pk, sk FROM "+unsortedOf(ix.ID)+" ORDER BY p, s, pk, sk")
 		return err
 	})
+	if err == nil {
+		err = l.dropUnsorted(ctx, c, ix)
+	}
 	if err != nil {
 		return gone(err)
 	}
@@ -120,10 +124,16 @@ func fetchTuples(ctx context.Context, c *pgx.Conn, to []byte) (tuples []byte, ro
 	return to, rows, err
 }
 
-// sorted ends the sorting of an index. Autovacuum may take as long as it likes
-// before it gives way: nobody else has the relations.
+// dropUnsorted removes entries that were sorted. Autovacuum may take as long as
+// it likes before it gives way: nobody else has the relation.
+func (l *loading) dropUnsorted(ctx context.Context, c *pgx.Conn, ix *storage.Index) error {
+	_, err := c.Exec(ctx, "SET LOCAL lock_timeout = 0; DROP TABLE "+unsortedOf(ix.ID))
+	return err
+}
+
+// sorted ends the sorting of an index.
 func (l *loading) sorted(ctx context.Context, c *pgx.Conn, ix *storage.Index) error {
-	_, err := c.Exec(ctx, "SET LOCAL lock_timeout = 0; CLOSE "+cursorName+"; DROP TABLE "+unsortedOf(ix.ID))
+	_, err := c.Exec(ctx, "CLOSE "+cursorName)
 	if err == nil {
 		_, err = c.Exec(ctx, "SET LOCAL lock_timeout = 0; ANALYZE "+entriesOf(ix.ID))
 	}
