@@ -30,12 +30,12 @@ func (db *DB) Table(ctx context.Context, account, name string) (*storage.Table, 
 		return t, ctx.Err()
 	}
 	var t *storage.Table
-	err := db.withConn(ctx, func(c *pgxpool.Conn) (err error) {
+	err := unlocked(db.withConn(ctx, func(c *pgxpool.Conn) (err error) {
 		if t, err = readTable(ctx, c, byName, account, name); err == nil {
 			db.defs.put(t)
 		}
 		return err
-	})
+	}))
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (db *DB) Describe(ctx context.Context, account, name string) (*storage.Tabl
 		ids          []int64
 		items, bytes []int64
 	)
-	err := db.call(ctx, func(c *pgxpool.Conn) error {
+	err := db.read(ctx, func(c *pgxpool.Conn) error {
 		s, err := scanTable(c.QueryRow(ctx, selectStats+byName, account, name), &stats.Items, &stats.Bytes, &ids, &items, &bytes)
 		if err == nil {
 			t, err = s.Decode()
@@ -72,7 +72,7 @@ func (db *DB) Describe(ctx context.Context, account, name string) (*storage.Tabl
 
 // Tables implements storage.Catalog. The columns collate by bytes.
 func (db *DB) Tables(ctx context.Context, account, after string, limit int) (names []string, more bool, err error) {
-	err = db.call(ctx, func(c *pgxpool.Conn) error {
+	err = db.read(ctx, func(c *pgxpool.Conn) error {
 		rows, err := c.Query(ctx, "SELECT name FROM extenddb.tables WHERE account = $1 AND name > $2 ORDER BY name LIMIT $3",
 			account, after, int64(limit)+1)
 		if err != nil {

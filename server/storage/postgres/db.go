@@ -200,7 +200,7 @@ func opening(err error) error {
 // Ping implements storage.Lifecycle.
 func (db *DB) Ping(ctx context.Context) error {
 	ctx = atOnce(ctx) // who only looks need not know what became of it
-	return db.call(ctx, func(c *pgxpool.Conn) error {
+	return db.read(ctx, func(c *pgxpool.Conn) error {
 		_, err := c.Exec(ctx, "SELECT 1 FROM extenddb.tables LIMIT 1")
 		return err
 	})

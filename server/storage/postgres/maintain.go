@@ -117,7 +117,7 @@ ORDER BY 1, 2`
 func (db *DB) Pending(ctx context.Context, now time.Time) ([]storage.Work, error) {
 	var ws []storage.Work
 	counted := map[storage.TableID]*time.Time{}
-	err := db.call(ctx, func(c *pgxpool.Conn) error {
+	err := db.read(ctx, func(c *pgxpool.Conn) error {
 		if err := db.stats.flushTo(ctx, c); err != nil {
 			return err
 		}
@@ -174,11 +174,11 @@ func (db *DB) Claim(ctx context.Context, w storage.Work) (storage.Lease, error) 
 	defer db.life.Leave()
 	var err error
 	if l.own, err = db.lock(ctx, lockKey{int32(w.Kind), int64(w.Table)}); err != nil {
-		return nil, err
+		return nil, unlocked(err)
 	}
 	// Now, for whoever owned it before may just have done it.
 	if err := db.withConn(ctx, func(c *pgxpool.Conn) error { return l.begin(ctx, c.Conn()) }); err != nil {
-		return nil, errors.Join(err, l.own.release())
+		return nil, errors.Join(unlocked(err), l.own.release())
 	}
 	db.claims.add(w)
 	return l, nil

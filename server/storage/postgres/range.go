@@ -38,7 +38,7 @@ func (db *DB) Range(ctx context.Context, t *storage.Table, r storage.Range) iter
 		s := newScan(db, t, &r)
 		defer s.end(ctx)
 		if err := s.start(ctx); err != nil {
-			yield(nil, ended(ctx, public(err)))
+			yield(nil, unlocked(ended(ctx, public(err))))
 			return
 		}
 		for {
@@ -47,7 +47,7 @@ func (db *DB) Range(ctx context.Context, t *storage.Table, r storage.Range) iter
 			}
 			s.out.reset()
 			if err := s.fill(ctx); err != nil {
-				yield(nil, ended(ctx, public(err)))
+				yield(nil, unlocked(ended(ctx, public(err))))
 				return
 			}
 		}

@@ -3,6 +3,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,9 +19,23 @@ import (
 	"github.com/extenddb/extenddb/server/storage"
 )
 
+// read is call for those who change no rows: see unlocked.
+func (db *DB) read(ctx context.Context, f func(c *pgxpool.Conn) error) error {
+	return unlocked(db.call(ctx, f))
+}
+
+// unlocked is the error of those who change no rows: no writer is in their way,
+// only who has locked a whole relation for longer than they may wait.
+func unlocked(err error) error {
+	if errors.Is(err, storage.ErrConflict) {
+		return only(storage.ErrUnavailable, err)
+	}
+	return err
+}
+
 // Get implements storage.Reader.
 func (db *DB) Get(ctx context.Context, t *storage.Table, k storage.Key) (row *storage.Row, err error) {
-	err = db.call(ctx, func(c *pgxpool.Conn) (err error) {
+	err = db.read(ctx, func(c *pgxpool.Conn) (err error) {
 		row, err = get(ctx, c.Conn(), t, k)
 		return db.orOutdated(ctx, c.Conn(), err, t)
 	})
@@ -50,7 +65,7 @@ func get(ctx context.Context, c *pgx.Conn, t *storage.Table, k storage.Key) (*st
 func foundRow(rows pgx.Rows, t *storage.Table, k storage.Key) (*storage.Row, error) {
 	defer rows.Close()
 	if !rows.Next() {
-		return nil, errors.Join(rows.Err(), noTable(rows.Err()))
+		return nil, cmp.Or(rows.Err(), errOutdated) // no row: there is no such table
 	}
 	cols := rows.RawValues()
 	if !proves(cols, t) {
@@ -83,14 +98,6 @@ func ownRow(k storage.Key, cols [][]byte) *storage.Row {
 // errOutdated: a statement found that the definition it was made for is not
 // the current one. It stays inside: see orOutdated.
 var errOutdated = errors.New("definition is out of date")
-
-// noTable is what a statement without any row means, unless it failed.
-func noTable(err error) error {
-	if err == nil {
-		return errOutdated
-	}
-	return nil
-}
 
 // proves reports whether the guard's columns, version and status, are those of
 // t as clients may read it.
@@ -135,7 +142,7 @@ func (db *DB) GetAll(ctx context.Context, ks []storage.TableKey, budget int) (ro
 	if budget > 0 && !db.allFit(tables, len(ks), budget) {
 		limit, room = budget, 0
 	}
-	err = db.call(ctx, func(c *pgxpool.Conn) (err error) {
+	err = db.read(ctx, func(c *pgxpool.Conn) (err error) {
 		rows, err = getAll(ctx, c.Conn(), tables, ks, limit, room)
 		if errors.Is(err, errWide) { // they were narrow until now
 			rows, err = getAll(ctx, c.Conn(), tables, ks, budget, 0)

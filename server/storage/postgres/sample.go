@@ -69,7 +69,7 @@ SELECT positions FROM w`
 // changed.
 func (db *DB) Sample(ctx context.Context, t *storage.Table, ix storage.IndexID, now time.Time) (sample []storage.Position, err error) {
 	k := sampleKey{t.ID, ix}
-	err = db.call(ctx, func(c *pgxpool.Conn) error {
+	err = db.read(ctx, func(c *pgxpool.Conn) error {
 		var known bool
 		if sample, known = db.samples.get(k, now); known {
 			return db.orOutdated(ctx, c, current(ctx, c, t), t)

@@ -133,7 +133,7 @@ func snapshotError(ctx context.Context, err error) error {
 	case codeSerialization, "72000": // a standby gave up; snapshot_too_old
 		return fmt.Errorf("%w: %w", storage.ErrSnapshotExpired, err)
 	}
-	return ended(ctx, public(err))
+	return unlocked(ended(ctx, public(err)))
 }
 
 // start fixes the instant.

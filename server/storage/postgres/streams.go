@@ -86,12 +86,12 @@ func (db *DB) Horizon(ctx context.Context) (int64, error) {
 	epoch := &db.memory.epoch
 	for again := h.polls.Load() == polls || h.err != nil; again || h.epoch != epoch.Load(); again = false { // else somebody asked since: the answer is for all
 		h.polls.Add(1)
-		h.err = db.withConn(ctx, func(c *pgxpool.Conn) error {
+		h.err = unlocked(db.withConn(ctx, func(c *pgxpool.Conn) error {
 			if now := epoch.Load(); now != h.epoch {
 				h.epoch, h.known, h.final, h.next, h.limit = now, false, 0, 0, 0
 			}
 			return h.poll(ctx, c)
-		})
+		}))
 		if h.err != nil {
 			return 0, h.err
 		}
@@ -172,7 +172,7 @@ func (h *horizon) advance(ctx context.Context, c *pgxpool.Conn) error {
 // Records implements storage.Streams.
 func (db *DB) Records(ctx context.Context, t storage.TableID, after, upTo int64, limit, bytes int) ([]storage.Record, error) {
 	var records []storage.Record
-	err := db.call(ctx, func(c *pgxpool.Conn) error {
+	err := db.read(ctx, func(c *pgxpool.Conn) error {
 		rows, err := c.Query(ctx, getRecords, int64(t), after, upTo, limit, int64(bytes))
 		if err != nil {
 			return err
