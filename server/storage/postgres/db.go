@@ -104,7 +104,7 @@ type DB struct {
 	claims  *claims
 	reads   reads
 	samples samples
-	snaps   *snapshots
+	snaps   *storage.OpenSnapshots
 }
 
 // Open connects to the database and initialises it when it is empty. Errors: a
@@ -118,7 +118,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	o.MaxConns = int(cfg.MaxConns)
 	db := &DB{o: o, id: uuid.New(), clock: dbClock{local: o.Clock}, longs: newLongs(o.MaxConns), writers: newWriters(o.MaxConns), claims: newClaims()}
-	db.stats, db.snaps = newTracker(db), newSnapshots(o.MaxConns)
+	db.stats, db.snaps = newTracker(db), storage.NewOpenSnapshots(max(1, o.MaxConns/2))
 	db.wires.install(cfg)
 	prepared := cfg.AfterConnect
 	cfg.AfterConnect = func(ctx context.Context, c *pgx.Conn) error {
@@ -213,7 +213,7 @@ func (db *DB) Close() error {
 		done := make(chan struct{})
 		go db.wires.endAfter(closeTime, false, done)
 		var all sync.WaitGroup
-		all.Go(db.snaps.close)
+		all.Go(db.snaps.Close)
 		all.Go(func() { _ = db.stats.flush(context.Background()) }) // else it will be counted later
 		all.Go(db.session.end)
 		all.Wait()

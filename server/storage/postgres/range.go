@@ -45,7 +45,7 @@ func (db *DB) Range(ctx context.Context, t *storage.Table, r storage.Range) iter
 			if !s.yield(ctx, yield) || s.src == nil {
 				return
 			}
-			s.out.reset()
+			s.out.Reset()
 			if err := s.fill(ctx); err != nil {
 				yield(nil, unlocked(ended(ctx, public(err))))
 				return
@@ -63,7 +63,7 @@ type scan struct {
 	lower, upper [][]byte
 	pace         *pace
 	budget       int // bytes to ask for at a time
-	out          *chunk
+	out          *storage.RowBuffer
 
 	c          *pgxpool.Conn // nil once all is read
 	src        source        // likewise
@@ -74,7 +74,7 @@ type scan struct {
 }
 
 func newScan(db *DB, t *storage.Table, r *storage.Range) *scan {
-	s := &scan{db: db, t: t, r: r, budget: readAhead, out: db.reads.chunk()}
+	s := &scan{db: db, t: t, r: r, budget: readAhead, out: db.reads.buffer()}
 	if r.Bytes > 0 {
 		s.budget = min(r.Bytes, maxAhead)
 	}
@@ -149,7 +149,7 @@ func (s *scan) tryOnce(ctx context.Context, n int) (all bool, err error) {
 		s.c, err = s.db.acquire(ctx)
 	}
 	s.proved, s.rows, s.size = false, 0, 0
-	s.out.reset()
+	s.out.Reset()
 	return false, err
 }
 
@@ -171,8 +171,9 @@ func (s cursorSource) close() error { return s.drain() }
 
 // fill adds the next chunk to what is there.
 func (s *scan) fill(ctx context.Context) error {
-	before, have := len(s.out.rows), len(s.out.mem)
-	for len(s.out.rows)-before < chunkRows && len(s.out.mem)-have < chunkBytes {
+	before, have := s.out.Len(), s.out.Bytes()
+	var row storage.Row
+	for s.out.Len()-before < chunkRows && s.out.Bytes()-have < chunkBytes {
 		cols, err := s.src.next()
 		if err != nil {
 			return s.outdated(ctx, err)
@@ -193,12 +194,13 @@ func (s *scan) fill(ctx context.Context) error {
 				continue
 			}
 		}
-		held := len(s.out.mem)
-		if err := s.out.add(s.v, s.r.P, cols[2:]); err != nil {
+		if err := s.v.rowOf(s.r.P, cols[2:], &row); err != nil {
 			return err
 		}
+		held := s.out.Bytes()
+		s.out.Add(&row)
 		s.rows++
-		s.size += len(s.out.mem) - held
+		s.size += s.out.Bytes() - held
 	}
 	return nil
 }
@@ -274,12 +276,12 @@ func (s *scan) end(ctx context.Context) {
 // its context ended.
 func (s *scan) yield(ctx context.Context, yield func(*storage.Row, error) bool) bool {
 	var row storage.Row
-	for i := range s.out.rows {
+	for i := range s.out.Len() {
 		if err := ctx.Err(); err != nil {
 			yield(nil, err)
 			return false
 		}
-		s.out.row(i, &row)
+		s.out.Row(i, &row)
 		if !yield(&row, nil) {
 			return false
 		}
@@ -289,23 +291,23 @@ func (s *scan) yield(ctx context.Context, yield func(*storage.Row, error) bool) 
 
 // reads is what readers share.
 type reads struct {
-	chunks sync.Pool
+	buffers sync.Pool // of *storage.RowBuffer
 
 	mu    sync.RWMutex
 	paces map[paceKey]*pace
 }
 
-func (x *reads) chunk() *chunk {
-	if c, ok := x.chunks.Get().(*chunk); ok {
-		return c
+func (x *reads) buffer() *storage.RowBuffer {
+	if b, ok := x.buffers.Get().(*storage.RowBuffer); ok {
+		return b
 	}
-	return new(chunk)
+	return new(storage.RowBuffer)
 }
 
-func (x *reads) recycle(c *chunk) {
-	if cap(c.mem) <= 4*chunkBytes {
-		c.reset()
-		x.chunks.Put(c)
+func (x *reads) recycle(b *storage.RowBuffer) {
+	if b.Cap() <= 4*chunkBytes {
+		b.Reset()
+		x.buffers.Put(b)
 	}
 }
 

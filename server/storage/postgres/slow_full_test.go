@@ -84,7 +84,7 @@ func TestSnapshotEndsOnSilentNetwork(t *testing.T) {
 	if took := time.Since(began); took > 2*endTime {
 		t.Errorf("it took %v", took)
 	}
-	if n := len(db.snaps.open); n != 0 {
+	if n := db.snaps.Len(); n != 0 {
 		t.Errorf("%d are open", n)
 	}
 	r.cut()

@@ -26,63 +26,6 @@ const (
 	snapshotBegin = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ` + mayIdle + `; ` + mayStall
 )
 
-// snapshots are those in use, at most bound.
-type snapshots struct {
-	bound int
-
-	mu   sync.Mutex
-	open map[*snapshot]storage.TableID // 0 until it is known
-}
-
-func newSnapshots(maxConns int) *snapshots {
-	return &snapshots{bound: max(1, maxConns/2), open: map[*snapshot]storage.TableID{}}
-}
-
-func (x *snapshots) enter(s *snapshot) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if len(x.open) >= x.bound {
-		return storage.ErrTooManySnapshots
-	}
-	x.open[s] = 0
-	return nil
-}
-
-func (x *snapshots) holds(s *snapshot, id storage.TableID) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.open[s] = id
-}
-
-// leave reports whether s was the last one that held its table.
-func (x *snapshots) leave(s *snapshot) (last bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	id := x.open[s]
-	delete(x.open, s)
-	for _, other := range x.open {
-		if other == id {
-			return false
-		}
-	}
-	return id != 0
-}
-
-// close ends those that are open. No other is being opened any more.
-func (x *snapshots) close() {
-	x.mu.Lock()
-	open := make([]*snapshot, 0, len(x.open))
-	for s := range x.open {
-		open = append(open, s)
-	}
-	x.mu.Unlock()
-	var all sync.WaitGroup // one whose connection is silent takes its time
-	for _, s := range open {
-		all.Go(func() { _ = s.Close() }) // never fails
-	}
-	all.Wait()
-}
-
 // snapshot is a read-only transaction with a snapshot of the database of its
 // own. Nobody waits for it but who drops the table, and vacuum.
 type snapshot struct {
@@ -90,9 +33,7 @@ type snapshot struct {
 	t       *storage.Table
 	marker  string
 	ordered bool
-	begun   atomic.Bool // Rows was called
-	closed  atomic.Bool // Close was
-	check   storage.StoredRows
+	reader  storage.SnapshotReader
 	size    int // bytes of the rows read
 	rows    int
 
@@ -117,7 +58,7 @@ func (db *DB) Snapshot(ctx context.Context, account, table string) (storage.Snap
 		return nil, err
 	}
 	s := &snapshot{db: db}
-	if err := db.snaps.enter(s); err != nil {
+	if err := db.snaps.Enter(s); err != nil {
 		return nil, err
 	}
 	if err := s.start(ctx, account, table); err != nil {
@@ -191,7 +132,7 @@ func (s *snapshot) define(ctx context.Context, c *pgx.Conn, account, table strin
 		return err
 	}
 	s.ordered = !long
-	s.db.snaps.holds(s, storage.TableID(id))
+	s.db.snaps.Holds(s, storage.TableID(id))
 	t, err := readTable(ctx, c, byID, id)
 	if err == nil {
 		s.t = t
@@ -222,54 +163,28 @@ func (s *snapshot) KeyOrdered() bool { return s.ordered }
 // Rows implements storage.Snapshot.
 func (s *snapshot) Rows(ctx context.Context) iter.Seq2[*storage.Row, error] {
 	return func(yield func(*storage.Row, error) bool) {
-		if !s.begun.CompareAndSwap(false, true) {
-			yield(nil, fmt.Errorf("%w: the rows of a snapshot are read twice", storage.ErrInvalid))
+		if !s.reader.Begin(yield) {
 			return
 		}
 		reading, interrupt := context.WithCancel(atOnce(ctx))
 		defer interrupt()
 		s.interrupt.Store(&interrupt)
 		defer s.free(ctx)
-		fail := func(err error) {
-			if alive := s.alive(ctx); alive != nil {
-				err = alive // that is why
-			}
+		fill := func(b *storage.RowBuffer) (bool, error) { return s.fill(ctx, reading, b) }
+		if err := s.reader.Each(ctx, s, fill, yield); err != nil {
 			s.free(ctx) // before whoever reads hears of it
 			yield(nil, snapshotError(ctx, err))
-		}
-		var c chunk
-		for more := true; more; {
-			var err error
-			if more, err = s.fill(ctx, reading, &c); err != nil {
-				fail(err)
-				return
-			}
-			var row storage.Row
-			for i := range c.rows {
-				c.row(i, &row)
-				err := s.alive(ctx)
-				if err == nil {
-					err = s.check.Check(s.t, &row, s.ordered)
-				}
-				if err != nil {
-					fail(err)
-					return
-				}
-				if !yield(&row, nil) {
-					return
-				}
-			}
 		}
 	}
 }
 
 // fill reads ahead; more tells that it must do so again.
-func (s *snapshot) fill(ctx, reading context.Context, c *chunk) (more bool, err error) {
+func (s *snapshot) fill(ctx, reading context.Context, b *storage.RowBuffer) (more bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.reset()
-	for !c.full() {
-		if err := s.alive(ctx); err != nil {
+	var row storage.Row
+	for b.Len() < chunkRows && b.Bytes() < chunkBytes {
+		if err := s.reader.Alive(ctx); err != nil {
 			return false, err
 		}
 		if s.cur.fetching == nil {
@@ -287,7 +202,7 @@ func (s *snapshot) fill(ctx, reading context.Context, c *chunk) (more bool, err 
 				s.freeLocked(ctx) // nobody has to read the rest first
 				return false, nil
 			}
-			if len(c.rows) > 0 {
+			if b.Len() > 0 {
 				return true, nil // to be read before more is asked for
 			}
 			continue
@@ -295,28 +210,21 @@ func (s *snapshot) fill(ctx, reading context.Context, c *chunk) (more bool, err 
 		if cols[3] == nil { // the sort key: there are no rows
 			continue
 		}
-		held := len(c.mem)
-		if err := c.add(variant{want: storage.Items}, nil, cols[2:]); err != nil {
+		if err := (variant{want: storage.Items}).rowOf(nil, cols[2:], &row); err != nil {
 			return false, err
 		}
+		held := b.Bytes()
+		b.Add(&row)
 		s.rows++
-		s.size += len(c.mem) - held
+		s.size += b.Bytes() - held
 	}
 	return true, nil
-}
-
-// alive tells why no more row may be yielded.
-func (s *snapshot) alive(ctx context.Context) error {
-	if s.closed.Load() {
-		return storage.ErrClosed
-	}
-	return ctx.Err()
 }
 
 // Close implements storage.Snapshot. It waits for nothing but the end of the
 // transaction.
 func (s *snapshot) Close() error {
-	s.closed.Store(true)
+	s.reader.Close()
 	if interrupt := s.interrupt.Load(); interrupt != nil {
 		(*interrupt)()
 	}
@@ -344,7 +252,7 @@ func (s *snapshot) freeLocked(ctx context.Context) {
 	if s.permit != nil {
 		s.permit()
 	}
-	if s.db.snaps.leave(s) {
+	if freed, _ := s.db.snaps.Leave(s); freed {
 		s.db.session.work()
 	}
 }

@@ -131,7 +131,7 @@ func (db *DB) Range(ctx context.Context, t *storage.Table, r storage.Range) iter
 			return
 		}
 		defer db.life.Leave()
-		c := &cursor{db: db, want: &r, chunk: db.bufs.Get().(*chunk)}
+		c := &cursor{db: db, want: &r, chunk: db.bufs.Get().(*storage.RowBuffer)}
 		defer c.close()
 		if err := c.start(ctx, t); err != nil {
 			yield(nil, public(err))
@@ -156,7 +156,7 @@ type cursor struct {
 	s      *session // nil once all is fetched
 	st     *stmt
 	parked bool
-	chunk  *chunk
+	chunk  *storage.RowBuffer
 }
 
 // start takes the snapshot and steps to the first row.
@@ -213,7 +213,7 @@ const (
 
 // fill fetches the next chunk: the statement stands on its first row.
 func (c *cursor) fill(ctx context.Context) error {
-	c.chunk.reset()
+	c.chunk.Reset()
 	if c.s == nil {
 		return nil
 	}
@@ -229,20 +229,22 @@ func (c *cursor) fill(ctx context.Context) error {
 	if c.want.Bytes > 0 {
 		size = min(size, c.want.Bytes)
 	}
+	var row storage.Row
 	for {
-		if err := c.chunk.add(c.st, c.want); err != nil {
+		if err := rowOf(c.st, c.want.Want, &row); err != nil {
 			c.finish(err)
 			return err
 		}
+		c.chunk.Add(&row)
 		more, err := c.st.step()
 		if err != nil || !more {
 			c.finish(err)
 			return err
 		}
-		if len(c.chunk.rows) >= rows || len(c.chunk.mem) >= size {
+		if c.chunk.Len() >= rows || c.chunk.Bytes() >= size {
 			break
 		}
-		if len(c.chunk.rows)%32 == 0 && ctx.Err() != nil {
+		if c.chunk.Len()%32 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
@@ -257,12 +259,12 @@ func (c *cursor) fill(ctx context.Context) error {
 // its context ended.
 func (c *cursor) yield(ctx context.Context, yield func(*storage.Row, error) bool) bool {
 	var row storage.Row
-	for i := range c.chunk.rows {
+	for i := range c.chunk.Len() {
 		if err := ctx.Err(); err != nil {
 			yield(nil, err)
 			return false
 		}
-		c.chunk.row(i, &row)
+		c.chunk.Row(i, &row)
 		if !yield(&row, nil) {
 			return false
 		}
@@ -288,65 +290,20 @@ func (c *cursor) finish(err error) {
 
 func (c *cursor) close() {
 	c.finish(nil)
-	if cap(c.chunk.mem) <= 2*chunkBytes {
+	if c.chunk.Cap() <= 2*chunkBytes {
 		c.db.bufs.Put(c.chunk)
 	}
 }
 
-// chunk is a buffer of rows.
-type chunk struct {
-	mem  []byte
-	rows []span
-}
-
-// span is a row whose slices end at ends in mem, one after another: p, s, pk,
-// sk, item.
-type span struct {
-	begin   int
-	ends    [5]int
-	noIndex bool
-	noItem  bool
-	size    int
-	ver     int64
-	flags   uint8
-}
-
-func (c *chunk) reset() { c.mem, c.rows = c.mem[:0], c.rows[:0] }
-
-// add copies the current row of a statement.
-func (c *chunk) add(st *stmt, r *storage.Range) error {
-	sp := span{begin: len(c.mem), size: int(st.colInt(4)), ver: st.colInt(5), flags: uint8(st.colInt(6)), noIndex: r.Index == 0}
-	for i, col := range [...]int{0, 1, 2, 3, 7} {
-		b := st.colBlob(col)
-		if col == 7 {
-			sp.noItem = b == nil
-		}
-		c.mem = append(c.mem, b...)
-		sp.ends[i] = len(c.mem)
+// rowOf reads the row that a statement stands on, which is valid until its next
+// step.
+func rowOf(st *stmt, want storage.Want, row *storage.Row) error {
+	*row = storage.Row{
+		P: st.colBlob(0), S: st.colBlob(1), Key: storage.Key{PK: st.colBlob(2), SK: st.colBlob(3)}, Item: st.colBlob(7),
+		Size: int(st.colInt(4)), Ver: st.colInt(5), Flags: uint8(st.colInt(6)),
 	}
-	if sp.noItem && r.Want == storage.Items {
+	if row.Item == nil && want == storage.Items {
 		return &damage{"an index entry has no row"}
 	}
-	c.rows = append(c.rows, sp)
 	return nil
-}
-
-// row points row at row i.
-func (c *chunk) row(i int, row *storage.Row) {
-	sp, from := &c.rows[i], c.rows[i].begin
-	next := func(k int) []byte {
-		b := c.mem[from:sp.ends[k]:sp.ends[k]]
-		from = sp.ends[k]
-		return b
-	}
-	p, s := next(0), next(1)
-	*row = storage.Row{
-		P: p, S: s, Key: storage.Key{PK: next(2), SK: next(3)}, Item: next(4), Size: sp.size, Ver: sp.ver, Flags: sp.flags,
-	}
-	if sp.noIndex {
-		row.P, row.S = nil, nil
-	}
-	if sp.noItem {
-		row.Item = nil
-	}
 }

@@ -325,14 +325,14 @@ func TestLargeRowsEndChunks(t *testing.T) {
 		{storage.Range{Want: storage.Items, Bytes: 1}, 1},
 		{storage.Range{Want: storage.Sizes}, 12},
 	} {
-		cur := &cursor{db: db, want: &c.r, chunk: new(chunk)}
+		cur := &cursor{db: db, want: &c.r, chunk: new(storage.RowBuffer)}
 		if err := cur.start(t.Context(), tab); err != nil {
 			t.Fatal(err)
 		}
 		if err := cur.fill(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := len(cur.chunk.rows); got != c.rows {
+		if got := cur.chunk.Len(); got != c.rows {
 			t.Errorf("%+v: %d rows read ahead, want %d", c.r, got, c.rows)
 		}
 		cur.close()

@@ -4,11 +4,9 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/server/storage/keyenc"
@@ -21,52 +19,6 @@ const (
 	snapshotYield = 32 // rows, a tenth of a millisecond: then others may have the core
 )
 
-// snapshots are those in use, at most bound.
-type snapshots struct {
-	bound int
-	idle  func() // called when the last one has ended
-
-	mu   sync.Mutex
-	open map[*snapshot]struct{}
-}
-
-func (x *snapshots) init(bound int, idle func()) {
-	x.bound, x.idle, x.open = bound, idle, map[*snapshot]struct{}{}
-}
-
-func (x *snapshots) enter(s *snapshot) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if len(x.open) >= x.bound {
-		return storage.ErrTooManySnapshots
-	}
-	x.open[s] = struct{}{}
-	return nil
-}
-
-func (x *snapshots) leave(s *snapshot) {
-	x.mu.Lock()
-	delete(x.open, s)
-	last := len(x.open) == 0
-	x.mu.Unlock()
-	if last {
-		x.idle()
-	}
-}
-
-// close ends those that are open. No other is being opened any more.
-func (x *snapshots) close() {
-	x.mu.Lock()
-	open := make([]*snapshot, 0, len(x.open))
-	for s := range x.open {
-		open = append(open, s)
-	}
-	x.mu.Unlock()
-	for _, s := range open {
-		_ = s.Close() // never fails
-	}
-}
-
 // snapshot is a read transaction on a session of its own, beyond those of the
 // pool: who reads a whole table, perhaps slowly, takes nobody's place. The
 // writer does not wait for it, but cannot write the log back past it.
@@ -74,9 +26,7 @@ type snapshot struct {
 	db      *DB
 	t       *storage.Table
 	ordered bool
-	begun   atomic.Bool // Rows was called
-	closed  atomic.Bool // Close was
-	check   storage.StoredRows
+	reader  storage.SnapshotReader
 
 	mu    sync.Mutex // guards what follows; held while rows are read ahead
 	s     *session
@@ -97,7 +47,7 @@ func (db *DB) Snapshot(ctx context.Context, account, table string) (storage.Snap
 		return nil, err
 	}
 	s := &snapshot{db: db}
-	if err := db.snaps.enter(s); err != nil {
+	if err := db.snaps.Enter(s); err != nil {
 		return nil, err
 	}
 	if err := s.start(ctx, account, table); err != nil {
@@ -187,52 +137,29 @@ func (s *snapshot) KeyOrdered() bool { return s.ordered }
 // Rows implements storage.Snapshot.
 func (s *snapshot) Rows(ctx context.Context) iter.Seq2[*storage.Row, error] {
 	return func(yield func(*storage.Row, error) bool) {
-		if !s.begun.CompareAndSwap(false, true) {
-			yield(nil, fmt.Errorf("%w: the rows of a snapshot are read twice", storage.ErrInvalid))
+		if !s.reader.Begin(yield) {
 			return
 		}
 		defer s.free()
-		fail := func(err error) {
+		fill := func(b *storage.RowBuffer) (bool, error) { return s.fill(ctx, b) }
+		if err := s.reader.Each(ctx, s, fill, yield); err != nil {
 			s.free() // before whoever reads hears of it
 			yield(nil, public(err))
-		}
-		var c chunk
-		for more := true; more; {
-			var err error
-			if more, err = s.fill(ctx, &c); err != nil {
-				fail(err)
-				return
-			}
-			var row storage.Row
-			for i := range c.rows {
-				c.row(i, &row)
-				err := s.alive(ctx)
-				if err == nil {
-					err = s.check.Check(s.t, &row, s.ordered)
-				}
-				if err != nil {
-					fail(err)
-					return
-				}
-				if !yield(&row, nil) {
-					return
-				}
-			}
 		}
 	}
 }
 
 // fill reads ahead; more tells that it must do so again.
-func (s *snapshot) fill(ctx context.Context, c *chunk) (more bool, err error) {
+func (s *snapshot) fill(ctx context.Context, b *storage.RowBuffer) (more bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.reset()
 	rows := snapshotRows
 	if f := s.db.o.hooks.snapRows; f != nil && f() > 0 {
 		rows = f()
 	}
-	for len(c.rows) < rows && len(c.mem) < snapshotBytes {
-		if err := s.alive(ctx); err != nil {
+	var row storage.Row
+	for b.Len() < rows && b.Bytes() < snapshotBytes {
+		if err := s.reader.Alive(ctx); err != nil {
 			return false, err
 		}
 		more, err := s.st.step()
@@ -243,10 +170,11 @@ func (s *snapshot) fill(ctx context.Context, c *chunk) (more bool, err error) {
 			s.freeLocked() // nobody has to read the rest first
 			break
 		}
-		if err := c.add(s.st, &storage.Range{Want: storage.Items}); err != nil {
+		if err := rowOf(s.st, storage.Items, &row); err != nil {
 			return false, err
 		}
-		if len(c.rows)%snapshotYield == 0 {
+		b.Add(&row)
+		if b.Len()%snapshotYield == 0 {
 			runtime.Gosched()
 		}
 	}
@@ -256,17 +184,9 @@ func (s *snapshot) fill(ctx context.Context, c *chunk) (more bool, err error) {
 	return !s.freed, nil
 }
 
-// alive tells why no more row may be yielded.
-func (s *snapshot) alive(ctx context.Context) error {
-	if s.closed.Load() {
-		return storage.ErrClosed
-	}
-	return ctx.Err()
-}
-
 // Close implements storage.Snapshot. It waits for one row to be read at most.
 func (s *snapshot) Close() error {
-	s.closed.Store(true)
+	s.reader.Close()
 	s.free()
 	return nil
 }
@@ -286,7 +206,9 @@ func (s *snapshot) freeLocked() {
 	if s.s != nil {
 		_ = s.s.close() // ends the transaction; a reader has nothing to lose
 	}
-	s.db.snaps.leave(s)
+	if _, idle := s.db.snaps.Leave(s); idle {
+		s.db.w.cutLog()
+	}
 }
 
 // noteKey notes with the first row of a table whose partition key is shortened

@@ -43,9 +43,7 @@ func drain(t testing.TB, s storage.Snapshot) (rows int) {
 // assertNoSnapshots: all places are free.
 func assertNoSnapshots(t testing.TB, db *DB) {
 	t.Helper()
-	db.snaps.mu.Lock()
-	defer db.snaps.mu.Unlock()
-	if n := len(db.snaps.open); n > 0 {
+	if n := db.snaps.Len(); n > 0 {
 		t.Errorf("%d snapshots hold places", n)
 	}
 }
@@ -138,11 +136,9 @@ func TestSnapshotReadsAhead(t *testing.T) {
 					t.Fatalf("row %d comes after %d reads", rows, reads)
 				}
 				last := reads == len(c.items)/c.page+1
-				db.snaps.mu.Lock()
-				if held := len(db.snaps.open) == 1; held == last {
+				if held := db.snaps.Len() == 1; held == last {
 					t.Errorf("row %d: the place is held: %v", rows, held)
 				}
-				db.snaps.mu.Unlock()
 			}
 			if rows != len(c.items) {
 				t.Errorf("%d rows of %d", rows, len(c.items))
