@@ -117,7 +117,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, err
 	}
 	o.MaxConns = int(cfg.MaxConns)
-	db := &DB{o: o, id: uuid.New(), clock: dbClock{local: o.Clock}, longs: newLongs(o.MaxConns), writers: newWriters(o.MaxConns), claims: newClaims()}
+	db := &DB{o: o, id: uuid.New(), clock: dbClock{local: o.Clock}, writers: newWriters(o.MaxConns), claims: newClaims()}
+	db.longs = newLongs(o.MaxConns, db.writers)
 	db.stats, db.snaps = newTracker(db), storage.NewOpenSnapshots(max(1, o.MaxConns/2))
 	db.wires.install(cfg)
 	prepared := cfg.AfterConnect

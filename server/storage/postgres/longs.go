@@ -15,14 +15,20 @@ import (
 
 // longs bounds the connections of the pool that snapshots and loads hold, or
 // writers, so that some are always left to requests, or to who reads.
-type longs struct{ free chan struct{} }
+type longs struct {
+	free   chan struct{}
+	beside *longs // see try
+}
 
-func newLongs(maxConns int) *longs { return &longs{make(chan struct{}, max(1, maxConns-2))} }
+// newLongs bounds snapshots and loads, beside those writers.
+func newLongs(maxConns int, writers *longs) *longs {
+	return &longs{make(chan struct{}, max(1, maxConns-2)), writers}
+}
 
 // newWriters bounds the connections that writers hold: what they wait for may be
 // a row that somebody else has locked, and those who read do not wait for that.
 func newWriters(maxConns int) *longs {
-	return &longs{make(chan struct{}, maxConns-max(1, min(2, maxConns/4)))}
+	return &longs{free: make(chan struct{}, maxConns-max(1, min(2, maxConns/4)))}
 }
 
 // ofOneTable is how many of them may write the same table: somebody else may
@@ -62,14 +68,21 @@ func (db *DB) withWriter(ctx context.Context, cs []*change, f func(c *pgxpool.Co
 	return db.withConn(ctx, f)
 }
 
-// try takes a permit if one is free; release is idempotent.
+// try takes a permit if one is free; release is idempotent. Who holds one is one
+// of those beside, too, where that leaves one to them: together they would take
+// all connections.
 func (l *longs) try() (release func(), ok bool) {
 	select {
 	case l.free <- struct{}{}:
-		return sync.OnceFunc(l.put), true
 	default:
 		return nil, false
 	}
+	if b := l.beside; b != nil && len(b.free) < cap(b.free)-1 {
+		if other, ok := b.try(); ok {
+			return sync.OnceFunc(func() { other(); l.put() }), true
+		}
+	}
+	return sync.OnceFunc(l.put), true
 }
 
 // wait takes a permit, as soon as one is free.
