@@ -22,6 +22,7 @@ import (
 const (
 	maxLost      = 2  // races, before the row is locked
 	maxStale     = 64 // transactions that met another definition
+	maxQuick     = 3  // of those without a pause
 	maxConflicts = 12 // transactions that met other writers
 	maxDoubts    = 40 // attempts to ask a database that was lost: some 4 s
 	maxPause     = 100 * time.Millisecond

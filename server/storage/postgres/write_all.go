@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -78,13 +79,12 @@ func (db *DB) transact(ctx context.Context, cs []*change, token *storage.Token, 
 			t.doubt, doubts = lost, doubts+1
 			again = doubts < maxDoubts && db.o.Clock.Now().Sub(since) < doubtTime
 		case errors.Is(err, storage.ErrStale):
-			if stale++; stale < maxStale {
-				t.fresh = true
+			stale++
+			missing := t.missing(err)
+			if t.fresh, again = true, missing == nil && stale < maxStale; again && stale < maxQuick {
 				continue
 			}
-			if isStale(err) { // each definition names what is not there
-				err = only(storage.ErrCorrupt, err)
-			} else {
+			if err = cmp.Or(missing, err); !again && missing == nil {
 				err = only(storage.ErrConflict, err)
 			}
 		case errors.Is(err, storage.ErrConflict), errors.Is(err, errUnheld), isConflict(err):
@@ -103,7 +103,7 @@ func (db *DB) transact(ctx context.Context, cs []*change, token *storage.Token, 
 		if !again {
 			return t.final(err)
 		}
-		if err := pause(ctx, conflicts+doubts); err != nil {
+		if err := pause(ctx, conflicts+doubts+min(stale, maxQuick)); err != nil {
 			return t.final(err)
 		}
 	}
@@ -115,10 +115,12 @@ type transaction struct {
 	cs    []*change
 	sort  []*change // cs in the order of their locks
 	token *storage.Token
-	fresh bool   // the definitions known are out of date
-	early bool   // rows are decided upon as they arrive, and only what is needed of them is kept
-	bad   error  // that a row met which was decided upon early
-	doubt *doubt // what was decided last may have been carried out
+	fresh bool                               // the definitions known are out of date
+	same  bool                               // those read since are what they were
+	last  map[storage.TableID]*storage.Table // those of the last attempt
+	early bool                               // rows are decided upon as they arrive, and only what is needed of them is kept
+	bad   error                              // that a row met which was decided upon early
+	doubt *doubt                             // what was decided last may have been carried out
 }
 
 func (t *transaction) order() {
@@ -214,8 +216,19 @@ func (t *transaction) tables(ctx context.Context, conn *pgxpool.Conn) (map[stora
 			return nil, err
 		}
 	}
-	t.fresh = false
+	t.same = t.fresh && maps.EqualFunc(t.last, tables, func(a, b *storage.Table) bool { return a.Version == b.Version })
+	t.last, t.fresh = tables, false
 	return tables, nil
+}
+
+// missing is the error of an attempt that did not find a relation or a column
+// which the definitions name; nil when they may have changed since they were read.
+func (t *transaction) missing(err error) error {
+	var pg *pgconn.PgError
+	if !t.same || !isStale(err) || codeOf(err) == codePlanChanged || !errors.As(err, &pg) {
+		return nil
+	}
+	return fmt.Errorf("%w: a relation is missing: %w", storage.ErrCorrupt, pg)
 }
 
 // findToken returns what a token that was used before is answered with.
@@ -346,7 +359,7 @@ func (t *transaction) settle(rows []*storage.Row) (settled bool, err error) {
 		row := rows[i]
 		switch {
 		case c.t == nil || c.idle():
-		case row != nil && row.Ver == c.ver:
+		case row != nil && row.Ver == c.ver, c.any && c.next == nil && row == nil && len(t.sort) == 1:
 			settled = true
 		case row != nil && c.cur != nil && row.Ver == c.cur.Ver: // as it was before
 			t.doubt = nil

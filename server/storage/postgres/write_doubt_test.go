@@ -50,6 +50,8 @@ func lostCases() []lostCase {
 		{name: "delete", write: one(func(tab *storage.Table) storage.Write { return remove(tab, "x") }), hidesSuccess: true},
 		{name: "put", plain: true, x: "9", hidesFailure: true,
 			write: one(func(tab *storage.Table) storage.Write { return blind(put(tab, item("x", "n", "9"))) })},
+		{name: "blind delete", plain: true, x: "", hidesFailure: true,
+			write: one(func(tab *storage.Table) storage.Write { return blind(remove(tab, "x")) })},
 		{name: "transaction", write: all(nil, "y", "x"), x: "6", y: "1"},
 		{name: "transaction of new rows", write: all(nil, "y"), x: "5", y: "1", hidesFailure: true},
 		{name: "transaction with token", write: all(token, "y", "x"), x: "6", y: "1"},

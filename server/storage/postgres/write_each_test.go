@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/extenddb/extenddb/server/clock"
@@ -127,7 +128,7 @@ func TestWriteEachConnections(t *testing.T) {
 }
 
 // TestWriteMissingRelation: a table whose relation is gone is damaged; nobody tries
-// for ever.
+// again once the definition that was read again is the same.
 func TestWriteMissingRelation(t *testing.T) {
 	t.Parallel()
 	db := mustOpen(t, Options{})
@@ -138,8 +139,13 @@ func TestWriteMissingRelation(t *testing.T) {
 		"Write":    func(w storage.Write) error { _, err := db.Write(t.Context(), w); return err },
 		"WriteAll": func(w storage.Write) error { _, err := db.WriteAll(t.Context(), []storage.Write{w}, nil); return err },
 	} {
-		if err := write(put(tab, item("x", "a", "2"))); !errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrStale) {
+		before := db.pool.Stat().AcquireCount()
+		err := write(put(tab, item("x", "a", "2")))
+		if !errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrStale) || !strings.Contains(err.Error(), "a relation is missing") {
 			t.Errorf("%s: %v", name, err)
+		}
+		if n := db.pool.Stat().AcquireCount() - before; n > 4 {
+			t.Errorf("%s took %d connections, one after the other", name, n)
 		}
 	}
 }
