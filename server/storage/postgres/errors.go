@@ -137,7 +137,7 @@ func public(err error) error {
 func ended(ctx context.Context, err error) error {
 	over := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	switch {
-	case errors.Is(err, storage.ErrInDoubt):
+	case errors.Is(err, storage.ErrInDoubt), errors.As(err, new(*doubt)):
 	case ctx.Err() == nil && over:
 		return fmt.Errorf("%w: %s", storage.ErrUnavailable, err.Error())
 	case ctx.Err() != nil && !over && errors.Is(err, storage.ErrUnavailable):

@@ -72,6 +72,7 @@ func TestEnded(t *testing.T) {
 		"cancelled":                 {over, context.Canceled, context.Canceled, storage.ErrUnavailable},
 		"what is known stays":       {over, storage.ErrTableNotFound, storage.ErrTableNotFound, context.Canceled},
 		"in doubt":                  {over, fmt.Errorf("%w: %w", storage.ErrInDoubt, context.Canceled), storage.ErrInDoubt, storage.ErrUnavailable},
+		"in doubt until looked at":  {over, public(&doubt{errors.New("unexpected EOF")}), storage.ErrUnavailable, context.Canceled},
 		"time limit of the driver":  {t.Context(), context.DeadlineExceeded, storage.ErrUnavailable, context.DeadlineExceeded},
 		"unavailable in good time":  {t.Context(), public(sqlstate("57P01")), storage.ErrUnavailable, context.Canceled},
 		"in doubt by a driver's":    {t.Context(), fmt.Errorf("%w: %w", storage.ErrInDoubt, context.DeadlineExceeded), storage.ErrInDoubt, storage.ErrUnavailable},
