@@ -2,6 +2,8 @@
 
 package storage
 
+import "context"
+
 // RowBuffer keeps rows that an engine has read ahead. Once it has grown to what
 // is read at a time, it allocates nothing. The zero value is empty; it is used by
 // one goroutine.
@@ -50,6 +52,22 @@ func (b *RowBuffer) Row(i int, r *Row) {
 	if !kept.item {
 		r.Item = nil
 	}
+}
+
+// Yield hands the rows out, as a Range does; false when the caller has enough or
+// its context ended, which is yielded then.
+func (b *RowBuffer) Yield(ctx context.Context, yield func(*Row, error) bool) bool {
+	var row Row
+	for i := range b.rows {
+		if err := ctx.Err(); err != nil {
+			yield(nil, err)
+			return false
+		}
+		if b.Row(i, &row); !yield(&row, nil) {
+			return false
+		}
+	}
+	return true
 }
 
 // Len is the number of rows.

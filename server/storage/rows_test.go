@@ -4,6 +4,8 @@ package storage
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"reflect"
 	"testing"
 )
@@ -46,6 +48,43 @@ func TestRowBuffer(t *testing.T) {
 					_ = append(part, "overwritten"...)
 				}
 			}
+		}
+	}
+}
+
+func TestYield(t *testing.T) {
+	t.Parallel()
+	var b RowBuffer
+	for _, r := range bufferRows() {
+		b.Add(&r)
+	}
+	for name, c := range map[string]struct {
+		stop, cancel int // after so many rows; 0: not
+		rows         int
+		goOn         bool
+		err          error
+	}{
+		"all":       {rows: 4, goOn: true},
+		"stopped":   {stop: 2, rows: 2},
+		"cancelled": {cancel: 2, rows: 2, err: context.Canceled},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		rows, failed := 0, error(nil)
+		goOn := b.Yield(ctx, func(r *Row, err error) bool {
+			if failed = err; err != nil {
+				return true
+			}
+			if want := bufferRows()[rows]; !reflect.DeepEqual(*r, want) {
+				t.Errorf("%s: row %d is %+v, want %+v", name, rows, r, want)
+			}
+			if rows++; rows == c.cancel {
+				cancel()
+			}
+			return rows != c.stop
+		})
+		cancel()
+		if rows != c.rows || goOn != c.goOn || !errors.Is(failed, c.err) {
+			t.Errorf("%s: %d rows, %v, %v", name, rows, goOn, failed)
 		}
 	}
 }

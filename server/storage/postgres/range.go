@@ -42,7 +42,7 @@ func (db *DB) Range(ctx context.Context, t *storage.Table, r storage.Range) iter
 			return
 		}
 		for {
-			if !s.yield(ctx, yield) || s.src == nil {
+			if !s.out.Yield(ctx, yield) || s.src == nil {
 				return
 			}
 			s.out.Reset()
@@ -270,23 +270,6 @@ func (s *scan) end(ctx context.Context) {
 	s.release(ctx)
 	s.pace.saw(s.rows, s.size)
 	s.db.reads.recycle(s.out)
-}
-
-// yield hands the rows of the chunk out; false when the caller has enough or
-// its context ended.
-func (s *scan) yield(ctx context.Context, yield func(*storage.Row, error) bool) bool {
-	var row storage.Row
-	for i := range s.out.Len() {
-		if err := ctx.Err(); err != nil {
-			yield(nil, err)
-			return false
-		}
-		s.out.Row(i, &row)
-		if !yield(&row, nil) {
-			return false
-		}
-	}
-	return true
 }
 
 // reads is what readers share.

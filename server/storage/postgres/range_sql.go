@@ -3,7 +3,6 @@
 package postgres
 
 import (
-	"bytes"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,7 +44,7 @@ func variantOf(t *storage.Table, r *storage.Range) (v variant, lower, upper [][]
 	v.whole = v.want == storage.Items && slices.ContainsFunc(t.Indexes, func(ix *storage.Index) bool {
 		return ix.ID == r.Index && ix.Projection.ProjectionType == ddb.ProjectAll
 	})
-	lower, upper = v.bounds(r)
+	lower, upper = r.Interval()
 	v.lower = slices.ContainsFunc(lower, func(b []byte) bool { return len(b) > 0 })
 	v.upper = upper != nil
 	return v, lower, upper
@@ -61,54 +60,6 @@ func (v variant) keys() []string {
 		cols = cols[1:]
 	}
 	return cols
-}
-
-// values are those of a position in the columns of keys.
-func (v variant) values(p *storage.Position) [][]byte {
-	vals := [][]byte{p.PK, p.SK}
-	if v.index {
-		vals = [][]byte{p.P, p.S, p.PK, p.SK}
-	}
-	if v.part {
-		vals = vals[1:]
-	}
-	return vals
-}
-
-// bounds returns the interval of keys that r selects; upper is nil without
-// bound.
-func (v variant) bounds(r *storage.Range) (lower, upper [][]byte) {
-	n := len(v.keys())
-	lower = make([][]byte, n)
-	if v.part {
-		lower[0] = r.From
-		if r.To != nil {
-			upper = make([][]byte, n)
-			upper[0] = r.To
-		}
-	} else {
-		if r.Start != nil {
-			lower = v.values(r.Start)
-		}
-		if r.End != nil {
-			upper = v.values(r.End)
-		}
-	}
-	if r.After == nil {
-		return lower, upper
-	}
-	after := v.values(r.After)
-	if r.Reverse {
-		if upper == nil || slices.CompareFunc(after, upper, bytes.Compare) < 0 {
-			upper = after
-		}
-		return lower, upper
-	}
-	after[n-1] = append(slices.Clip(after[n-1]), 0) // the next key after this one
-	if slices.CompareFunc(after, lower, bytes.Compare) > 0 {
-		lower = after
-	}
-	return lower, upper
 }
 
 // sql returns the text. Its parameters are the table's id, the partition, the

@@ -3,10 +3,8 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
 	"iter"
-	"slices"
 	"strings"
 
 	"github.com/extenddb/extenddb/server/storage"
@@ -70,56 +68,6 @@ func (v variant) columns() []string {
 	return cols
 }
 
-// tuple returns the values of a position for columns.
-func (v variant) tuple(p *storage.Position) [][]byte {
-	vals := [][]byte{p.PK, p.SK}
-	if v.index {
-		vals = [][]byte{p.P, p.S, p.PK, p.SK}
-	}
-	if v.part {
-		vals = vals[1:]
-	}
-	return vals
-}
-
-// bounds returns the interval of keys that r selects; hi is nil without bound.
-func (v variant) bounds(r *storage.Range) (lo, hi [][]byte) {
-	lo = make([][]byte, len(v.columns()))
-	switch {
-	case v.part:
-		lo[0] = r.From
-		if r.To != nil {
-			hi = make([][]byte, len(lo))
-			hi[0] = r.To
-		}
-	default:
-		if r.Start != nil {
-			lo = v.tuple(r.Start)
-		}
-		if r.End != nil {
-			hi = v.tuple(r.End)
-		}
-	}
-	if r.After == nil {
-		return lo, hi
-	}
-	after := v.tuple(r.After)
-	if r.Reverse {
-		if hi == nil || compare(after, hi) < 0 {
-			hi = after
-		}
-		return lo, hi
-	}
-	last := len(after) - 1 // k followed by a zero byte is the next key after k
-	after[last] = append(slices.Clip(after[last]), 0)
-	if compare(after, lo) > 0 {
-		lo = after
-	}
-	return lo, hi
-}
-
-func compare(a, b [][]byte) int { return slices.CompareFunc(a, b, bytes.Compare) }
-
 // Range implements storage.Reader. Rows are read ahead in chunks; between two
 // chunks the iterator keeps its snapshot and connection, but no place in the
 // pool, so the caller may call the engine, and should not dawdle: the log
@@ -142,7 +90,7 @@ func (db *DB) Range(ctx context.Context, t *storage.Table, r storage.Range) iter
 				yield(nil, public(err))
 				return
 			}
-			if !c.yield(ctx, yield) || c.s == nil {
+			if !c.chunk.Yield(ctx, yield) || c.s == nil {
 				return
 			}
 		}
@@ -166,7 +114,7 @@ func (c *cursor) start(ctx context.Context, t *storage.Table) (err error) {
 	}
 	r, more := c.want, false
 	v := variant{r.Index != 0, r.P != nil, false, r.Reverse, r.Want}
-	lo, hi := v.bounds(r)
+	lo, hi := r.Interval()
 	v.bounded = hi != nil
 	err = c.db.view(c.s, func() (err error) {
 		more, err = c.run(v, t, lo, hi)
@@ -253,23 +201,6 @@ func (c *cursor) fill(ctx context.Context) error {
 		c.db.pool.park()
 	}
 	return nil
-}
-
-// yield hands the rows of the chunk out; false when the caller has enough or
-// its context ended.
-func (c *cursor) yield(ctx context.Context, yield func(*storage.Row, error) bool) bool {
-	var row storage.Row
-	for i := range c.chunk.Len() {
-		if err := ctx.Err(); err != nil {
-			yield(nil, err)
-			return false
-		}
-		c.chunk.Row(i, &row)
-		if !yield(&row, nil) {
-			return false
-		}
-	}
-	return true
 }
 
 // finish gives the session back.
