@@ -190,7 +190,7 @@ func TestSnapshotOfWhatGoes(t *testing.T) {
 	tab, c := snapshotTable(t, db, 3, 3)
 	mustExec(t, c, "BEGIN")
 	mustExec(t, c, "LOCK TABLE "+rowsOf(tab.ID)+" IN ACCESS EXCLUSIVE MODE")
-	if _, err := db.Snapshot(t.Context(), snapAccount, "t"); !errors.Is(err, storage.ErrConflict) {
+	if _, err := db.Snapshot(t.Context(), snapAccount, "t"); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("locked: %v", err)
 	}
 	mustExec(t, c, "ROLLBACK")
