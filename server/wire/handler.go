@@ -179,6 +179,9 @@ func (h *Handler) get(c *call) {
 		c.text(http.StatusOK, "ok\n")
 	case "/readyz":
 		if err := h.ready(c.r.Context()); err != nil {
+			if c.r.Context().Err() != nil { // who asked has left
+				return
+			}
 			h.o.Log.WarnContext(c.r.Context(), "not ready", "err", err)
 			c.text(http.StatusServiceUnavailable, "not ready\n")
 			return

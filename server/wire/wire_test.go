@@ -409,3 +409,23 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("default budget is %d", o.Budget)
 	}
 }
+
+// TestReadyForNobody: who has not waited for the answer is no reason to warn.
+func TestReadyForNobody(t *testing.T) {
+	t.Parallel()
+	log := &logBuffer{}
+	h := newHandler(probes(), Options{
+		Clock: clock.Real{}, Log: slog.New(slog.NewTextHandler(log, nil)),
+		Ready: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://x/readyz", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.ServeHTTP(&nullWriter{http.Header{}}, r)
+	if got := log.String(); got != "" {
+		t.Errorf("logged %s", got)
+	}
+}
