@@ -53,6 +53,10 @@ type Options struct {
 const (
 	defaultRegion = "us-east-1"
 	defaultDrain  = 10 * time.Second
+
+	// lastCalls is how long clients that send one request after another are
+	// served when the server stops, so that they learn of it by an answer.
+	lastCalls = 100 * time.Millisecond
 )
 
 // Server serves one storage engine.
@@ -129,7 +133,8 @@ func rest(begun func() int64) func() {
 }
 
 // Serve serves plain HTTP on l until ctx ends, then stops in order: /readyz
-// fails, no connection is accepted, requests under way get the drain window,
+// fails and answers end their connections, for a moment; no connection is
+// accepted, requests under way get the drain window,
 // what is left of them is cut off; backups and restores are cancelled meanwhile
 // and get the same window; background work is given up. It closes l. It returns
 // nil when it was stopped, and why it could not serve otherwise. It must not be
@@ -166,6 +171,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	s.o.Log.InfoContext(ctx, "stopping", "drain", s.o.Drain)
 	s.handler.Drain()
+	over, stop := clock.Real{}.After(lastCalls)
+	defer stop()
+	<-over
 	err := s.drain(working, srv, cutOff)
 	if e := <-served; !errors.Is(e, http.ErrServerClosed) {
 		err = errors.Join(err, e)

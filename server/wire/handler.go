@@ -149,7 +149,9 @@ func serverContext(ctx context.Context) context.Context {
 // Begun is how many calls of operations have begun.
 func (h *Handler) Begun() int64 { return h.begun.Load() }
 
-// Drain makes /readyz fail from now on.
+// Drain makes /readyz fail from now on, and answers ask clients to close their
+// connections: one that is closed while a client sends its next request on it
+// would lose that.
 func (h *Handler) Drain() { h.draining.Store(true) }
 
 // ServeHTTP answers one request.
@@ -157,6 +159,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := h.calls.Get().(*call)
 	c.begin(w, r)
 	defer c.release()
+	if h.draining.Load() {
+		w.Header().Set("Connection", "close")
+	}
 	switch {
 	case r.Method == http.MethodPost:
 		h.begun.Add(1)

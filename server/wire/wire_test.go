@@ -137,6 +137,7 @@ type answer struct {
 	status int
 	header http.Header
 	body   string
+	closes bool // the connection
 }
 
 // request sends a request; header is pairs of names and values.
@@ -159,7 +160,7 @@ func (e *env) request(method, path string, body io.Reader, header ...string) ans
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	return answer{res.StatusCode, res.Header, string(b)}
+	return answer{res.StatusCode, res.Header, string(b), res.Close}
 }
 
 // call calls an operation.
@@ -304,10 +305,17 @@ func TestReady(t *testing.T) {
 	mu.Lock()
 	state = nil
 	mu.Unlock()
+	if a := e.call("Probe", "{}"); a.closes {
+		t.Error("an answer ends its connection while the server works")
+	}
 	e.Drain()
 	e.request("GET", "/readyz", nil).check(t, 503, "not ready\n")
 	e.request("GET", "/healthz", nil).check(t, 200, "ok\n")
-	e.call("Probe", "{}").check(t, 200, `{"Text":"x"}`)
+	a := e.call("Probe", "{}")
+	a.check(t, 200, `{"Text":"x"}`)
+	if !a.closes {
+		t.Error("an answer of a server that stops does not end its connection")
+	}
 }
 
 func TestFaultsAreLoggedAndHidden(t *testing.T) {
