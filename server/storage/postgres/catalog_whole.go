@@ -52,5 +52,9 @@ func whole(ctx context.Context, q querier) error {
 	if err != nil || len(missing) == 0 {
 		return err
 	}
+	return notWhole(missing...)
+}
+
+func notWhole(missing ...string) error {
 	return fmt.Errorf("%w: the catalog of the database is not whole: %s", storage.ErrCorrupt, strings.Join(missing, ", "))
 }

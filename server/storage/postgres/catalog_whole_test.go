@@ -40,8 +40,9 @@ func TestCatalogList(t *testing.T) {
 func TestHalfCatalog(t *testing.T) {
 	t.Parallel()
 	for sql, want := range map[string]string{
-		"DROP TABLE extenddb.tokens":                                                  "extenddb.tokens is missing",
-		"DROP SEQUENCE extenddb.change_seq":                                           "extenddb.change_seq is missing",
+		"DROP TABLE extenddb.tokens":        "extenddb.tokens is missing",
+		"DROP SCHEMA extenddb_data":         "schema extenddb_data is missing",
+		"DROP SEQUENCE extenddb.change_seq": "extenddb.change_seq is missing",
 		"ALTER TABLE extenddb.samples DROP used, DROP t; DROP TABLE extenddb.servers": "extenddb.samples has no column t, extenddb.samples has no column used, extenddb.servers is missing",
 	} {
 		t.Run(sql, func(t *testing.T) {

@@ -28,6 +28,7 @@ const (
 	codeMemory          = "53200" // most often of the table of locks: others hold too many
 	codeUnique          = "23505"
 	codePrivilege       = "42501"
+	codePassword        = "28P01"
 	codeEncoding        = "22021" // a character that cannot be stored
 	codeInternal        = "XX000" // relations that go while they are looked at, too
 	codeNoSchema        = "3F000"

@@ -88,7 +88,11 @@ const lacking = `SELECT NOT has_schema_privilege('extenddb_data', 'CREATE') OR N
 func mayServe(ctx context.Context, c *pgx.Conn) error {
 	var creating, foreign bool
 	var user string
-	if err := c.QueryRow(ctx, lacking).Scan(&creating, &foreign, &user); err != nil {
+	err := c.QueryRow(ctx, lacking).Scan(&creating, &foreign, &user)
+	switch {
+	case codeOf(err) == codeNoSchema:
+		return notWhole("schema extenddb_data is missing")
+	case err != nil:
 		return err
 	}
 	if !creating && !foreign {

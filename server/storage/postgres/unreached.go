@@ -80,6 +80,9 @@ func unreached(err error) error {
 		if m := misusedBy(connect.Config, pg); m != nil {
 			return m
 		}
+		if pg.Code == codePassword && connect.Config.Password == "" {
+			e.text += " (no password was given)"
+		}
 	}
 	return e
 }

@@ -85,6 +85,17 @@ func TestUnreachedInOneLine(t *testing.T) {
 	}
 }
 
+// TestNoPassword: where none was given, that is said.
+func TestNoPassword(t *testing.T) {
+	t.Parallel()
+	url := refusing(t, &pgproto3.ErrorResponse{Severity: "FATAL", Code: "28P01", Message: "no"})
+	for url, want := range map[string]bool{url + "&password=x": false, url + "&passfile=/dev/null": true} {
+		if _, err := Open(t.Context(), Options{URL: url}); err == nil || strings.HasSuffix(err.Error(), "(no password was given)") != want {
+			t.Errorf("%q", err)
+		}
+	}
+}
+
 // refusing is a server that answers every connection with an error.
 func refusing(t *testing.T, answer *pgproto3.ErrorResponse) string {
 	t.Helper()
