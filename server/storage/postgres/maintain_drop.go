@@ -46,7 +46,7 @@ func (d *drop) step(ctx context.Context, c *pgx.Conn, _ time.Time) (storage.Prog
 	}
 	rows, err := d.remove(ctx, c, names, dropWait)
 	if isHeld(err) {
-		rows, err = d.insist(ctx, c, names, err)
+		rows, err = d.insist(ctx, c, names)
 	}
 	if err != nil {
 		return storage.Progress{}, d.explain(gone(err))
@@ -144,7 +144,7 @@ const autovacuum = "autovacuum worker"
 // insist names who holds the table after a first attempt. Autovacuum gives way,
 // but only to who waits for longer than the database takes to look for
 // deadlocks: it alone is waited for so long.
-func (d *drop) insist(ctx context.Context, c *pgx.Conn, names []string, cause error) (int64, error) {
+func (d *drop) insist(ctx context.Context, c *pgx.Conn, names []string) (int64, error) {
 	holder, vacuums, err := whoHolds(ctx, c, names)
 	if err == nil && vacuums {
 		var patience, rows int64
@@ -158,7 +158,7 @@ func (d *drop) insist(ctx context.Context, c *pgx.Conn, names []string, cause er
 	if err != nil {
 		return 0, err
 	}
-	return 0, fmt.Errorf("remove table %q: %w: %w", d.t.Name, &storage.Held{Holder: holder}, cause)
+	return 0, fmt.Errorf("remove table %q: %w", d.t.Name, &storage.Held{Holder: holder})
 }
 
 // whoHolds describes the one that has held some of the relations longest,

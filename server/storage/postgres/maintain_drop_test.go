@@ -106,7 +106,11 @@ func TestDropInTheWay(t *testing.T) {
 		}
 	}
 	close(stop)
-	wantIs(t, <-stepped, storage.ErrHeld)
+	held := <-stepped
+	wantIs(t, held, storage.ErrHeld)
+	if strings.Contains(held.Error(), "SQLSTATE") {
+		t.Errorf("the reason is %q", held)
+	}
 	mustExec(t, dump, "ROLLBACK")
 	complete(t, l, jobNow())
 }
