@@ -45,7 +45,7 @@ func calls(db *DB) map[string]func(ctx context.Context) error {
 			return err
 		},
 		"Servers": func(ctx context.Context) error {
-			_, err := db.Servers(ctx)
+			_, err := listServers(ctx, db)
 			return err
 		},
 		"lock": func(ctx context.Context) error {
@@ -95,7 +95,7 @@ func TestDatabaseGoesAway(t *testing.T) {
 	if o, err := db.lock(t.Context(), lockKey{1, 1}); err != nil || o.release() != nil {
 		t.Errorf("lock: %v", err)
 	}
-	if list, err := db.Servers(t.Context()); err != nil || len(list) != 1 {
+	if list, err := listServers(t.Context(), db); err != nil || len(list) != 1 {
 		t.Errorf("servers %+v, %v", list, err)
 	}
 }
@@ -198,7 +198,7 @@ func TestHeartbeatAfterReconnect(t *testing.T) {
 	db.OnWork(wake)
 	killSession(t, db)
 	<-woken
-	if list, err := db.Servers(t.Context()); err != nil || len(list) != 1 || list[0].ID != db.id {
+	if list, err := listServers(t.Context(), db); err != nil || len(list) != 1 || list[0].ID != db.id {
 		t.Errorf("%+v, %v", list, err)
 	}
 }

@@ -321,7 +321,7 @@ func TestLoadHoldsNobody(t *testing.T) {
 }
 
 // TestLoadOfFrozenServer: another server ends the COPY of one that sends
-// nothing more, but not before it has had its time.
+// nothing more, but not before it has had its time, nor that of anybody else.
 func TestLoadOfFrozenServer(t *testing.T) {
 	t.Parallel()
 	calm := mustOpen(t, Options{})
@@ -330,21 +330,25 @@ func TestLoadOfFrozenServer(t *testing.T) {
 	strict := mustOpen(t, o)
 	tab, err := calm.CreateTable(t.Context(), jobAccount, jobTable("t"), jobNow())
 	must(t, err)
-	frozen, c := mustConnect(t, calm.o.URL), mustConnect(t, calm.o.URL)
-	pid := frozen.PgConn().PID()
-	unfreeze, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
-		rows := jobRows(t, tab, jobItems(0, 3000)...)
-		ended <- copyIn(t.Context(), frozen, rowsOf(tab.ID)+rowColumns, newCopyStream(func(yield func([]byte) bool) {
-			for tuple := range rowTuples(rows) {
-				if !yield(tuple) {
-					return
+	frozen, restore, c := outsider(t, calm, "extenddb"), outsider(t, calm, "pg_restore"), mustConnect(t, calm.o.URL)
+	pid, unfreeze := frozen.PgConn().PID(), make(chan struct{})
+	freeze := func(c *pgx.Conn, from, to int) <-chan error {
+		ended, rows := make(chan error, 1), jobRows(t, tab, jobItems(from, to)...)
+		go func() {
+			ended <- copyIn(t.Context(), c, rowsOf(tab.ID)+rowColumns, newCopyStream(func(yield func([]byte) bool) {
+				for tuple := range rowTuples(rows) {
+					if !yield(tuple) {
+						return
+					}
 				}
-			}
-			<-unfreeze
-		}))
-	}()
-	for selectInt(t, c, "SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND backend_xid IS NOT NULL AND wait_event = 'ClientRead'", pid) == 0 {
+				<-unfreeze
+			}))
+		}()
+		return ended
+	}
+	ended, restored := freeze(frozen, 0, 3000), freeze(restore, 3000, 6000)
+	for selectInt(t, c, `SELECT count(*) FROM pg_stat_activity WHERE pid = ANY ($1) AND backend_xid IS NOT NULL AND wait_event = 'ClientRead'`,
+		[]uint32{pid, restore.PgConn().PID()}) < 2 {
 		must(t, t.Context().Err())
 	}
 	must(t, calm.session.do(t.Context(), calm.session.others, nil))
@@ -359,6 +363,7 @@ func TestLoadOfFrozenServer(t *testing.T) {
 	if err := <-ended; codeOf(err) != "57P01" && !errors.As(err, new(net.Error)) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("its COPY ended with %v", err)
 	}
+	must(t, <-restored)
 }
 
 // TestLoadDuplicates names the first row of a key that is there twice, whichever

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/storage"
@@ -62,9 +61,9 @@ func (c *dbClock) set(before, after, database time.Time) {
 // from it, on every server.
 func (db *DB) Clock() clock.Clock { return &db.clock }
 
-// Server is a row of the table of servers: a program that has the database
+// server is a row of the table of servers: a program that has the database
 // open.
-type Server struct {
+type server struct {
 	ID        uuid.UUID
 	Host      string
 	PID       int
@@ -73,24 +72,15 @@ type Server struct {
 	Heartbeat time.Time // by the database's clock
 }
 
-// Servers lists the servers whose last heartbeat is not long ago, the oldest
+// liveServers lists the servers whose last heartbeat is not long ago, the oldest
 // first.
-func (db *DB) Servers(ctx context.Context) ([]Server, error) {
-	var servers []Server
-	err := db.call(ctx, func(c *pgxpool.Conn) (err error) {
-		servers, err = liveServers(ctx, c)
-		return err
-	})
-	return servers, err
-}
-
-func liveServers(ctx context.Context, q querier) ([]Server, error) {
+func liveServers(ctx context.Context, q querier) ([]server, error) {
 	rows, err := q.Query(ctx, `SELECT id, host, pid, program, started, heartbeat FROM extenddb.servers
 		WHERE heartbeat > clock_timestamp() - $1::interval ORDER BY started, id`, 3*heartbeatEvery)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[Server])
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[server])
 }
 
 // presence is the advisory lock that each server shares on its session: a
@@ -161,12 +151,16 @@ func (db *DB) beat(ctx context.Context, c *pgx.Conn) error {
 const sessionsOfServers = `SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1
   AND classid::bigint = $1 AND objid::bigint = $2 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
-// endFrozen ends sessions that fill a relation, with locks and a transaction
-// that every stream waits for, while nothing comes from their server: it is
-// frozen, and no time limit of the database applies to that.
+// endFrozen ends sessions of servers that fill a relation, with locks and a
+// transaction that every stream waits for, while nothing comes from their
+// server: it is frozen, and no time limit of the database applies to that. They
+// are told from the restore of a dump, or who else copies, by the name that they
+// have in common with a session of a server, and by the text of copyIn.
 const endFrozen = `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid() AND wait_event = 'ClientRead'
-  AND query LIKE 'COPY extenddb\_data.%' AND query_start < clock_timestamp() - $1::interval`
+  AND query ~ '^COPY extenddb_data\.[tu]_[0-9]+ \([a-z, ]+\) FROM STDIN \(FORMAT binary\)$'
+  AND query_start < clock_timestamp() - $3::interval
+  AND application_name IN (SELECT application_name FROM pg_stat_activity WHERE pid IN (` + sessionsOfServers + `))`
 
 // frozenAfter is how long a server may take to send what one transaction of a
 // load holds: some megabytes.
@@ -176,7 +170,7 @@ const frozenAfter = time.Minute
 // is work.
 func (s *session) others(ctx context.Context, c *pgx.Conn) error {
 	var ended int
-	if err := c.QueryRow(ctx, endFrozen, cmp.Or(s.db.o.hooks.frozen, frozenAfter)).Scan(&ended); err != nil {
+	if err := c.QueryRow(ctx, endFrozen, int64(lockClass), int64(presenceObject), cmp.Or(s.db.o.hooks.frozen, frozenAfter)).Scan(&ended); err != nil {
 		return fmt.Errorf("end sessions of frozen servers: %w", err)
 	}
 	if ended > 0 {

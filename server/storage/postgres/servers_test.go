@@ -3,16 +3,26 @@
 package postgres
 
 import (
+	"context"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/test/servers"
 )
+
+func listServers(ctx context.Context, db *DB) (list []server, err error) {
+	err = db.read(ctx, func(c *pgxpool.Conn) (err error) {
+		list, err = liveServers(ctx, c)
+		return err
+	})
+	return list, err
+}
 
 func TestServers(t *testing.T) {
 	t.Parallel()
@@ -27,9 +37,9 @@ func TestServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := func() []Server {
+	list := func() []server {
 		t.Helper()
-		s, err := db.Servers(t.Context())
+		s, err := listServers(t.Context(), db)
 		if err != nil {
 			t.Fatal(err)
 		}
