@@ -62,8 +62,8 @@ const (
 	lastSeq     = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM extenddb.change_seq"
 	drawID      = "SELECT pg_current_xact_id()::text"
 	getRecords  = `SELECT seq, kind, service, size, at, pk, sk, keys, old, new FROM (
-  SELECT q.*, sum(bytes) OVER (ORDER BY seq) - bytes AS before FROM (
-    SELECT *, length(keys) + coalesce(length(old), 0) + coalesce(length(new), 0) AS bytes
+  SELECT seq, kind, service, size, at, pk, sk, keys, old, new, sum(bytes) OVER (ORDER BY seq) - bytes AS before FROM (
+    SELECT seq, kind, service, size, at, pk, sk, keys, old, new, length(keys) + coalesce(length(old), 0) + coalesce(length(new), 0) AS bytes
     FROM extenddb.changes WHERE t = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4) q) q
 WHERE before = 0 OR $5::bigint = 0 OR before < $5::bigint ORDER BY seq`
 )

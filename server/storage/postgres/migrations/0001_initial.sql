@@ -17,6 +17,7 @@ CREATE TABLE extenddb.tables (
   definition bytea NOT NULL, -- JSON
   UNIQUE (account, name)
 ) WITH (fillfactor = 50);
+CREATE INDEX ON extenddb.tables (id) WHERE status <> 1; -- what there is to be done with them
 
 CREATE TABLE extenddb.indexes (
   id bigint PRIMARY KEY,

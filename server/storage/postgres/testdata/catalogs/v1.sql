@@ -173,7 +173,7 @@ INSERT INTO extenddb.indexes VALUES (2, 1, 'by-a');
 INSERT INTO extenddb.indexes VALUES (3, 1, 'by-b');
 INSERT INTO extenddb.indexes VALUES (5, 4, 'by-a');
 INSERT INTO extenddb.indexes VALUES (7, 6, 'by-a');
-INSERT INTO extenddb.migrations VALUES (1, 'initial', '\x08ac9afd72f296f0ec5ea6c51c043fd9b3ab200e4bf6aca0f2d7c3afd1b4a711', '2026-11-29 21:51:18.342816+00');
+INSERT INTO extenddb.migrations VALUES (1, 'initial', '\x3bbde508bd1c3d72fd9a0c554d86dd175668f044f8468e00f9aa189b1e93aa40', '2026-11-29 21:51:18.342816+00');
 INSERT INTO extenddb.table_stats VALUES (1, 0, 0, '2026-05-06 07:08:09+00', 12);
 INSERT INTO extenddb.table_stats VALUES (4, 0, 0, '2026-05-06 07:08:09+00', 12);
 INSERT INTO extenddb.table_stats VALUES (6, 0, 0, '2026-05-06 07:08:09+00', 12);
@@ -296,4 +296,5 @@ ALTER TABLE ONLY extenddb_data.x_7
     ADD CONSTRAINT x_7_pkey PRIMARY KEY (p, s, pk, sk);
 CREATE INDEX changes_t_seq_idx ON extenddb.changes USING btree (t, seq);
 CREATE INDEX index_stats_t_idx ON extenddb.index_stats USING btree (t);
+CREATE INDEX tables_id_idx ON extenddb.tables USING btree (id) WHERE (status <> 1);
 CREATE INDEX tokens_expires_idx ON extenddb.tokens USING btree (expires);
