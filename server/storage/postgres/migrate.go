@@ -245,9 +245,9 @@ func (o *Options) migrating(point string) {
 	}
 }
 
-// lockTimeout is the setting for a wait; at least a second, since 0 is no limit.
+// lockTimeout is the setting for a wait; 0, which would be no limit, is next to none.
 func lockTimeout(wait time.Duration) string {
-	return fmt.Sprintf("lock_timeout = %d", max(wait, time.Second).Milliseconds())
+	return fmt.Sprintf("lock_timeout = %d", max(wait, 10*time.Millisecond).Milliseconds())
 }
 
 // serversPoll is how often it is looked whether servers have gone.

@@ -485,3 +485,13 @@ func TestKilledMigration(t *testing.T) {
 		})
 	}
 }
+
+// TestLockTimeout: no wait is none, and not one without limit.
+func TestLockTimeout(t *testing.T) {
+	t.Parallel()
+	for wait, want := range map[time.Duration]string{0: "lock_timeout = 10", time.Minute: "lock_timeout = 60000"} {
+		if got := lockTimeout(wait); got != want {
+			t.Errorf("%s: %s, want %s", wait, got, want)
+		}
+	}
+}
