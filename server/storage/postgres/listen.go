@@ -171,7 +171,7 @@ func (s *session) next(ctx context.Context, c *pgx.Conn) (task, error) {
 	cancel()
 	err = <-heard
 	if ctx.Err() != nil || c.IsClosed() {
-		t.answer(fmt.Errorf("%w: %w", storage.ErrUnavailable, err))
+		t.answer(only(storage.ErrUnavailable, err)) // perhaps that of our own context
 		return task{}, err
 	}
 	return t, nil
