@@ -90,7 +90,7 @@ func TestLockNames(t *testing.T) {
 // TestWriteEachConnections: all calls together leave connections to others.
 func TestWriteEachConnections(t *testing.T) {
 	t.Parallel()
-	db := mustOpen(t, Options{MaxConns: 6})
+	db := mustOpen(t, Options{MaxConns: 7})
 	tab := create(t, db, hashTable("t"))
 	var ws []storage.Write
 	for i := range 40 {
