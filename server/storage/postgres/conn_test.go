@@ -4,8 +4,10 @@ package postgres
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -361,6 +363,23 @@ func TestPoolIsExhausted(t *testing.T) {
 	db.o.AcquireTimeout = 10 * time.Millisecond
 	_, _, err := db.Describe(t.Context(), "a", "T")
 	if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), "no connection became free within 10ms (the pool has 2)") {
+		t.Error(err)
+	}
+}
+
+// TestConnectionLostWhileSetUp: that storage is unavailable is said once.
+func TestConnectionLostWhileSetUp(t *testing.T) {
+	t.Parallel()
+	db := mustOpen(t, Options{})
+	cfg := db.pool.Config()
+	cfg.AfterConnect = func(context.Context, *pgx.Conn) error {
+		return fmt.Errorf("%w: set up the connection: %w", storage.ErrUnavailable, io.ErrUnexpectedEOF)
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	must(t, err)
+	defer pool.Close()
+	_, err = (&DB{o: db.o, pool: pool}).acquire(t.Context())
+	if !errors.Is(err, storage.ErrUnavailable) || err.Error() != "storage is unavailable: set up the connection: unexpected EOF" {
 		t.Error(err)
 	}
 }

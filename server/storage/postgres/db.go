@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -102,6 +103,7 @@ type DB struct {
 	writers *longs
 	writes  writes // see write.go
 	claims  *claims
+	refused atomic.Int64 // when the log last told of a missing right, in Unix nanoseconds
 	reads   reads
 	samples samples
 	snaps   *storage.OpenSnapshots
@@ -193,7 +195,7 @@ func opening(err error) error {
 		return refused
 	case errors.As(err, new(*Unreached)):
 	case codeOf(err) == codePrivilege:
-		return denial(oneLine(err.Error()), "grant the role what it needs, as docs/postgresql.md says")
+		return denial(oneLine(lackingRight(err)), rightsRemedy)
 	}
 	return public(err)
 }
@@ -263,7 +265,7 @@ func (db *DB) withConn(ctx context.Context, f func(c *pgxpool.Conn) error) error
 	}
 	defer c.Release()
 	if err := f(c); err != nil {
-		return ended(ctx, public(err))
+		return db.failed(ctx, err)
 	}
 	return nil
 }
@@ -290,5 +292,8 @@ func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	if errors.As(err, new(*Refused)) {
 		return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
 	}
-	return nil, fmt.Errorf("%w: %s", storage.ErrUnavailable, unreached(err).Error()) // a timeout in it is not the caller's
+	if err = unreached(err); errors.Is(err, storage.ErrUnavailable) {
+		err = errors.New(strings.TrimPrefix(err.Error(), storage.ErrUnavailable.Error()+": "))
+	}
+	return nil, only(storage.ErrUnavailable, err) // a timeout in it is not the caller's
 }

@@ -124,6 +124,8 @@ func public(err error) error {
 		return fmt.Errorf("%w: %w", storage.ErrInvalid, err)
 	case errors.As(err, new(*pgconn.ConnectError)): // whatever was said: nothing stored was looked at
 		return fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
+	case code == codePrivilege:
+		return fmt.Errorf("%w: %w: %s", storage.ErrUnavailable, err, rightsRemedy)
 	case isAlien(code):
 		return fmt.Errorf("%w: what others made in the database failed, a trigger perhaps: %w", storage.ErrCorrupt, err)
 	case code != "" && isCorrupt(code):

@@ -27,7 +27,8 @@ const (
 
 // Range implements storage.Reader. Where all can be had at once, one statement
 // reads it, and no connection is held while rows are yielded. Else a cursor
-// does, which holds one: the caller should not dawdle.
+// does, which holds one, and so does the statement that reads as many rows as the
+// caller promised to take: the caller should not dawdle.
 func (db *DB) Range(ctx context.Context, t *storage.Table, r storage.Range) iter.Seq2[*storage.Row, error] {
 	return func(yield func(*storage.Row, error) bool) {
 		if err := db.life.Enter(); err != nil {
@@ -38,7 +39,7 @@ func (db *DB) Range(ctx context.Context, t *storage.Table, r storage.Range) iter
 		s := newScan(db, t, &r)
 		defer s.end(ctx)
 		if err := s.start(ctx); err != nil {
-			yield(nil, unlocked(ended(ctx, public(err))))
+			yield(nil, unlocked(db.failed(ctx, err)))
 			return
 		}
 		for {
@@ -47,7 +48,7 @@ func (db *DB) Range(ctx context.Context, t *storage.Table, r storage.Range) iter
 			}
 			s.out.Reset()
 			if err := s.fill(ctx); err != nil {
-				yield(nil, unlocked(ended(ctx, public(err))))
+				yield(nil, unlocked(db.failed(ctx, err)))
 				return
 			}
 		}

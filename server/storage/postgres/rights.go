@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // ErrDenied is the error of a role that lacks a right; the *Refused beside it says which.
@@ -20,6 +22,33 @@ type denied struct{ *Refused }
 func (e *denied) Unwrap() []error { return []error{e.Refused, ErrDenied} }
 
 func denial(reason, remedy string) error { return &denied{&Refused{reason, remedy}} }
+
+// rightsRemedy is what helps where a right is missing in a database that is in use.
+const rightsRemedy = "GRANT it to the role of the server, or make that role the owner of both schemas and all in them, as docs/postgresql.md shows"
+
+// lackingRight is the message of the database, which names the relation or schema.
+func lackingRight(err error) string {
+	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) {
+		return fmt.Sprintf("%s (SQLSTATE %s)", pg.Message, pg.Code)
+	}
+	return err.Error()
+}
+
+// deniedEvery is how often the log tells of a right that is missing: requests
+// meet it all the time, and it stays until somebody grants it.
+const deniedEvery = time.Minute
+
+// failed is the error of storage that an error of the driver is. That a right
+// was taken away from the role is not for who tries again, but for the operator.
+func (db *DB) failed(ctx context.Context, err error) error {
+	if codeOf(err) == codePrivilege {
+		now, last := db.o.Clock.Now().UnixNano(), db.refused.Load()
+		if now-last >= int64(deniedEvery) && db.refused.CompareAndSwap(last, now) {
+			db.o.Log.ErrorContext(ctx, "the database refuses the server what it needs: "+rightsRemedy, "err", oneLine(lackingRight(err)))
+		}
+	}
+	return ended(ctx, public(err))
+}
 
 // foreignOwner is a schema, or what is in it, that another role owns than those
 // this one is a member of.

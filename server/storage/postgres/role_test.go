@@ -3,8 +3,10 @@
 package postgres
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,10 +14,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/extenddb/extenddb/format/ddb"
+	"github.com/extenddb/extenddb/server/clock"
 	"github.com/extenddb/extenddb/server/storage"
 	"github.com/extenddb/extenddb/server/storage/migrate"
 	"github.com/extenddb/extenddb/test/servers"
@@ -281,4 +285,37 @@ func TestRoleWithoutRights(t *testing.T) {
 	if !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), `belongs to role "postgres"`) {
 		t.Error(err)
 	}
+}
+
+// TestRightsTakenAway: a server that may not use a table any more says which,
+// and what to do, in the log once a minute.
+func TestRightsTakenAway(t *testing.T) {
+	t.Parallel()
+	s := servers.Private(t)
+	admin := mustConnect(t, s.URL("postgres"))
+	mustExec(t, admin, "CREATE ROLE server LOGIN; GRANT CREATE ON DATABASE postgres TO server")
+	var log bytes.Buffer
+	fake := clock.NewFake(time.Unix(1e9, 0))
+	db := mustOpen(t, Options{URL: strings.Replace(s.URL("postgres"), servers.Superuser+"@", "server@", 1), Clock: fake,
+		Log: slog.New(slog.NewTextHandler(&log, nil))})
+	tab := create(t, db, hashTable("t"))
+	mustExec(t, admin, "REVOKE ALL ON "+rowsOf(tab.ID)+" FROM server")
+	told := func(want int) {
+		t.Helper()
+		for range 3 {
+			_, get := db.Get(t.Context(), tab, key(tab, "x"))
+			_, write := db.Write(t.Context(), put(tab, item("x")))
+			for _, err := range []error{get, write, rangeError(db, t, tab, storage.Range{})} {
+				if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), fmt.Sprintf("permission denied for table t_%d (SQLSTATE 42501): GRANT", tab.ID)) {
+					t.Error(err)
+				}
+			}
+		}
+		if n := strings.Count(log.String(), "level=ERROR"); n != want || !strings.Contains(log.String(), fmt.Sprint("for table t_", tab.ID)) {
+			t.Errorf("the log tells of it %d times, want %d:\n%s", n, want, log.String())
+		}
+	}
+	told(1)
+	fake.Advance(deniedEvery)
+	told(2)
 }
