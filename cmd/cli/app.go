@@ -95,6 +95,9 @@ func noArgs(cmd *cobra.Command, args []string) error {
 
 // flagError words an error of flag parsing, with what was perhaps meant.
 func flagError(cmd *cobra.Command, err error) error {
+	if bad := (*pflag.InvalidValueError)(nil); errors.As(err, &bad) && bad.GetFlag().Value.Type() == "duration" {
+		return usagef("--%s %q: must be a duration, such as 10s or 1m30s", bad.GetFlag().Name, bad.GetValue())
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return &Error{Code: exitUsage, Err: err}

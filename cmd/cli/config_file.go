@@ -89,6 +89,11 @@ func flatten(out map[string]string, prefix string, tree map[string]any) error {
 
 // nearest suggests the candidate that differs least from name, if any is near.
 func nearest(name string, candidates []string) string {
+	if parts := strings.Split(name, "."); len(parts) > 2 { // a key in a section within its own
+		if outer := parts[0] + "." + parts[len(parts)-1]; slices.Contains(candidates, outer) {
+			return fmt.Sprintf(" (did you mean %s?)", outer)
+		}
+	}
 	best, distance := "", 4
 	for _, c := range candidates {
 		if strings.HasSuffix(c, "."+name) { // a key outside its section

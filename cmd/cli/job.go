@@ -169,6 +169,8 @@ func thereIs(path string) error {
 		return missing("does not exist")
 	case err == nil && info.Mode().IsRegular() && info.Size() == 0: // opening it would make one
 		return missing("is an empty file")
+	case err == nil && info.IsDir():
+		return missing("is a directory")
 	}
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 )
 
 // plainLog writes records as commands write their own warnings:
-// "extenddb: warning: MESSAGE (KEY=VALUE, ...)".
+// "extenddb: warning: MESSAGE (KEY=VALUE, ...)". Its level is warn or above, else
+// what only informs would be a warning.
 type plainLog struct {
 	w     io.Writer
 	level slog.Level
