@@ -29,7 +29,9 @@ func entriesOf(id storage.IndexID) string {
 }
 
 // definitions caches definitions. A cached one may be out of date: statements
-// prove theirs. That there is no table of some name is never cached.
+// prove theirs. That there is no table of some name is never cached. One that
+// another server dropped stays when its announcement was lost, until all is
+// forgotten or another table has its name.
 type definitions struct {
 	mu    sync.RWMutex
 	byID  map[storage.TableID]*storage.Table

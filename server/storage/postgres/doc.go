@@ -8,7 +8,8 @@
 // The schema extenddb holds the catalog. Each table is a relation
 // extenddb_data.t_<id>, each index a relation extenddb_data.x_<id> of keys
 // only, so that adding, building and dropping an index never touches the table
-// and never waits for who reads it.
+// and never waits for who reads it. While a table is restored, the entries of an
+// index that are not sorted yet are in extenddb_data.u_<id>.
 //
 // # The guard
 //
@@ -29,4 +30,18 @@
 //
 // A statement that names a relation or column that is gone (42P01, 42703), or
 // whose plan no longer fits (0A000), was given an old definition too.
+//
+// # Doubt
+//
+// A database that is lost between COMMIT and its answer leaves open whether the
+// transaction was committed: a *doubt, inside the package. Whoever meets one
+// tries to resolve the outcome on another connection: it locks the rows again,
+// behind which the lost transaction has ended, and compares what is there with
+// what it was about to write (certain and settled for the catalog, settle for
+// rows); versions of rows are random so that this tells. A token of WriteAll
+// tells by itself. Only where nobody can tell is it an ErrInDoubt.
+//
+// Other words: a row is held when it is locked for update (hold, held), a table
+// is held when somebody's lock on its relation stands in the way (*storage.Held),
+// and blame adds the relations to an error that a trigger of others caused.
 package postgres
