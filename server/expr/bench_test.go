@@ -74,7 +74,7 @@ func BenchmarkProjection(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if len(p.Apply(it)) != 4 {
+		if len(p.apply(it)) != 4 {
 			b.Fatal("wrong projection")
 		}
 	}

@@ -61,10 +61,10 @@ func FuzzExpressions(f *testing.F) {
 		}
 		if proj, err := c.Projection(p, text); err == nil {
 			got, err := proj.Append(nil, ddb.AppendItem(nil, it))
-			if want := ddb.AppendItem(nil, proj.Apply(it)); err != nil || string(got) != string(want) {
+			if want := ddb.AppendItem(nil, proj.apply(it)); err != nil || string(got) != string(want) {
 				t.Errorf("%q appends %s, applied it is %s (%v)", text, got, want, err)
 			}
-			for name := range proj.Apply(it) {
+			for name := range proj.apply(it) {
 				if !slices.ContainsFunc(slices.Collect(proj.Refs()), func(r Ref) bool { return r.Name == name }) {
 					t.Errorf("%q yields %q, which it does not name", text, name)
 				}

@@ -28,12 +28,9 @@ func NewProjection(attributesToGet []string) (*Projection, error) {
 	return p, nil
 }
 
-// Apply returns the projected part of item, never nil. Maps and lists on the
-// way to what is projected hold nothing else; list elements close ranks.
-func (p *Projection) Apply(item ddb.Item) ddb.Item { return p.tree.projectMap(item, nil) }
-
-// Append is Apply for an item in canonical JSON: it appends the canonical JSON
-// of the projected part. It copies attributes that are projected whole, reads
+// Append appends the projected part of an item, both in canonical JSON. Maps and
+// lists on the way to what is projected hold nothing else; list elements close
+// ranks. It copies attributes that are projected whole, reads
 // those that are projected in part, and ends with the last of them.
 func (p *Projection) Append(dst, item []byte) ([]byte, error) {
 	s := ddb.NewScanner(item)

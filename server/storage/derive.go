@@ -148,24 +148,8 @@ func (ix *Index) size(it ddb.Item, whole int) int {
 	return n
 }
 
-// Project returns what a read of the index sees of an item of table t: table
-// keys, index keys and the projected attributes. The result shares the values;
-// it is it itself when the index projects all attributes.
-func (ix *Index) Project(t *Table, it ddb.Item) ddb.Item {
-	if ix.projected == nil {
-		return it
-	}
-	out := make(ddb.Item, len(ix.projected))
-	for _, name := range ix.projected {
-		if v, ok := it[name]; ok {
-			out[name] = v
-		}
-	}
-	return out
-}
-
-// Projected lists the attributes the index carries, each once; nil for all of
-// them. It must not be modified.
+// Projected lists the attributes that a read of the index sees of an item, each
+// once: table keys, index keys and what else it projects; nil for all of them. It must not be modified.
 func (ix *Index) Projected() []string { return ix.projected }
 
 // projectedNames lists the attributes the index carries, each once; nil for

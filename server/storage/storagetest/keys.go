@@ -5,6 +5,7 @@ package storagetest
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -191,7 +192,10 @@ func checkLongKeysOnly(e *env) {
 		for _, row := range rows {
 			keys, err := t.KeysOf(ix, row)
 			e.ok(err)
-			want := ix.Project(t, byKey[place(tablePosition(row.Key))])
+			want := maps.Clone(byKey[place(tablePosition(row.Key))])
+			if names := ix.Projected(); names != nil {
+				maps.DeleteFunc(want, func(name string, _ ddb.Value) bool { return !slices.Contains(names, name) })
+			}
 			if !keys.Equal(want) {
 				e.Fatalf("index %s: keys are %.100v, want %.100v", ix.Name, keys, want)
 			}
