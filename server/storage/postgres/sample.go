@@ -76,7 +76,7 @@ func (db *DB) Sample(ctx context.Context, t *storage.Table, ix storage.IndexID, 
 		}
 		var positions []byte
 		err := c.QueryRow(ctx, useSample, int64(t.ID), t.Version, int64(ix), now).Scan(&positions)
-		if isNoRows(err) {
+		if errors.Is(err, pgx.ErrNoRows) {
 			err = errOutdated
 		}
 		if err != nil {
@@ -93,16 +93,15 @@ func (db *DB) Sample(ctx context.Context, t *storage.Table, ix storage.IndexID, 
 	return sample, nil
 }
 
+// currentStatus is proof, for those who are in no transaction that may fail.
 const currentStatus = "SELECT 1 FROM extenddb.tables WHERE id = $1 AND version = $2 AND status = 1"
 
 // current returns errOutdated when t is not the current definition.
 func current(ctx context.Context, q querier, t *storage.Table) error {
 	var one int
 	err := q.QueryRow(ctx, currentStatus, int64(t.ID), t.Version).Scan(&one)
-	if isNoRows(err) {
+	if errors.Is(err, pgx.ErrNoRows) {
 		return errOutdated
 	}
 	return err
 }
-
-func isNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
