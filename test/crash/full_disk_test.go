@@ -15,7 +15,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
 
 	"github.com/extenddb/extenddb/test/need"
 	"github.com/extenddb/extenddb/test/proc"
@@ -83,13 +83,13 @@ func fill(t *testing.T, db *dynamodb.Client, from int) (acked [][2]int) {
 			refused := 0
 			for i := 0; refused < 20; i++ {
 				err := put(t, db, c, i)
-				var internal *types.InternalServerError
+				var api smithy.APIError
 				switch {
 				case err == nil:
 					mu.Lock()
 					acked = append(acked, [2]int{c, i})
 					mu.Unlock()
-				case errors.As(err, &internal):
+				case errors.As(err, &api) && api.ErrorCode() == "ServiceUnavailable": // which SDKs repeat
 					refused++
 				default:
 					t.Errorf("a full disk answers %v", err)
